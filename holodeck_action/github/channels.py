@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from holodeck_action.github.rest.api import Api, Ownership, Text, reading
+from holodeck_action.github.rest.api import MOST_NODES, Api, Ownership, reading
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.text.code_spans import cell
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
+
+if TYPE_CHECKING:
+    from holodeck_action.github.rest.api import Text
 
 POLL_PAUSES_S = (1.0, 4.0)
 """Seconds to wait before each check whether an unconfirmed write took effect. GitHub may show a write with a delay."""
@@ -32,7 +36,8 @@ _ADDRESS = lazy_pattern(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
 _LINE_END = lazy_pattern("\r\n?|\n")
 
 T = TypeVar("T")
-Item = TypeVar("Item", bound=Text)
+Item = TypeVar("Item", bound="Text")
+"""A comment, review or issue of PyGithub; its strings are untrusted, and its body is None if it has no text."""
 
 
 class Published(Struct, frozen=True):
@@ -105,20 +110,28 @@ class Access(Struct, frozen=True):
     app: bool = True
     pause: Callable[[float], None] = time.sleep
 
-    def own_items(self, comments: Sequence[Item], clause: str) -> list[tuple[Item, Ownership]]:
-        """Return the items that this action wrote, in order. A marker is no proof of authorship, since anyone can write
-        it.
+    def own_items(
+        self, listed: Iterable[Item], has_marker: Callable[[str], object], clause: str
+    ) -> Iterator[list[tuple[Item, Ownership]]]:
+        """Yield the items that this action wrote, the newest first, in lists of one request each. A marker is no proof
+        of authorship, since anyone can write it any number of times.
 
         GitHub's GraphQL API reports the items that this token wrote. If this request fails and `app` is true, all items
         by bots count as written by this action.
 
         Args:
-            comments: comments, reviews or issues with this action's marker.
+            listed: comments, reviews or issues.
+            has_marker: returns whether a body has this action's marker.
             clause: subject and verb of the error message, such as `a comment with our marker is`.
 
         Raises:
             Stopped: the request failed, and `app` does not show whether this action wrote the items.
         """
+        marked = sorted((item for item in listed if has_marker(item.body)), key=age, reverse=True)
+        for start in range(0, len(marked), MOST_NODES):
+            yield self._own_of(marked[start : start + MOST_NODES], clause)
+
+    def _own_of(self, comments: Sequence[Item], clause: str) -> list[tuple[Item, Ownership]]:
         try:
             known = self.api.ownership([item.node_id for item in comments])
         except ApiError as error:
@@ -224,6 +237,20 @@ class Access(Struct, frozen=True):
         except ApiError as error:
             raise Stopped(Failed(f"{error_clause(error)}; {unknown_message}"), is_unknown=True) from error
 
+    @contextmanager
+    def stopping(self, action: str, permission: str, note: str = "", *, missing_permission: str = "") -> Iterator[None]:
+        """Stop the channel if GitHub refuses a call in the block; see `refusal_outcome` for the arguments.
+
+        Raises:
+            Stopped: the block raised an `ApiError`.
+        """
+        try:
+            yield
+        except ApiError as error:
+            raise Stopped(
+                self.refusal_outcome(action, permission, error, note, missing_permission=missing_permission)
+            ) from error
+
     def refusal_outcome(
         self, action: str, permission: str, error: ApiError, note: str = "", *, missing_permission: str = ""
     ) -> Outcome:
@@ -291,6 +318,11 @@ def same_body(stored: str | None, text: str | None) -> bool:
 def first_line(body: str | None) -> str:
     """Return the first line of a body, which is None if GitHub has no text."""
     return _LINE_END.split(body or "", maxsplit=1)[0].rstrip()
+
+
+def age(item: Text) -> int:
+    """Return a number that is larger for newer items of a kind."""
+    return item.id
 
 
 def newest_clause(count: int, noun: str) -> str:

@@ -93,15 +93,14 @@ def start_check(
     output: dict[str, Any] = {"title": _RUNNING_TITLE, "summary": _RUNNING_SUMMARY}
     linked: dict[str, Any] = {} if details_url is None else {"details_url": details_url}
     try:
-        return github.create(
-            lambda: github.api.repository.create_check_run(
-                short, sha, external_id=external_id, status="in_progress", output=output, **linked
-            ),
-            lambda: _look_for(github, sha, short, external_id),
-            "it is unknown whether the check run was created, so it was not requested again",
-        )
-    except ApiError as error:
-        return github.refusal_outcome("the check run could not be created", "checks: write", error)
+        with github.stopping("the check run could not be created", "checks: write"):
+            return github.create(
+                lambda: github.api.repository.create_check_run(
+                    short, sha, external_id=external_id, status="in_progress", output=output, **linked
+                ),
+                lambda: _look_for(github, sha, short, external_id),
+                "it is unknown whether the check run was created, so it was not requested again",
+            )
     except Stopped as stopped:
         return stopped.outcome
 

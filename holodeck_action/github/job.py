@@ -42,20 +42,29 @@ def event_permission(environ: Mapping[str, str], folders: Sequence[Path], *, acc
     Raises:
         CodeRefusedError: the job can have secrets, and the code is or may be a fork's.
     """
+
+    def refuse_call(folder: Path) -> Api:
+        from holodeck_action.github.rest.objects import ApiError
+
+        raise ApiError("GitHub was not asked", "invalid", None)
+
+    return _permission(environ, folders, refuse_call, accepted=accepted)
+
+
+def _permission(
+    environ: Mapping[str, str], folders: Sequence[Path], api: Callable[[Path], Api], *, accepted: bool
+) -> CodeAllowed:
     if environ.get("GITHUB_ACTIONS") != "true":
         return CodeAllowed(LOCAL_ORIGIN)
     from holodeck_action.github.event import event_destination
-    from holodeck_action.github.lookup import evaluation_permission
+    from holodeck_action.github.lookup import evaluation_permission, find_pulls
     from holodeck_action.github.own_checkout import find_doubt
-    from holodeck_action.github.rest.objects import ApiError
 
-    def refuse_call(folder: Path) -> Api:
-        raise ApiError("GitHub was not asked", "invalid", None)
-
+    destination = event_destination(environ)
     return evaluation_permission(
-        event_destination(environ),
-        None,
-        lambda is_known: find_doubt(folders, is_known, refuse_call, environ),
+        destination,
+        lambda: find_pulls(destination, api(folders[0])),
+        lambda is_known: find_doubt(folders, is_known, api, environ),
         accepted=accepted,
     )
 
@@ -131,19 +140,7 @@ class Job:
         Raises:
             CodeRefusedError: the job has secrets, and the code is or may be a fork's.
         """
-        if self.environ.get("GITHUB_ACTIONS") != "true":
-            return CodeAllowed(LOCAL_ORIGIN)
-        from holodeck_action.github.event import event_destination
-        from holodeck_action.github.lookup import evaluation_permission, find_pulls
-        from holodeck_action.github.own_checkout import find_doubt
-
-        destination = event_destination(self.environ)
-        return evaluation_permission(
-            destination,
-            lambda: find_pulls(destination, self.api(folders[0])),
-            lambda is_known: find_doubt(folders, is_known, self.api, self.environ),
-            accepted=accepted,
-        )
+        return _permission(self.environ, folders, self.api, accepted=accepted)
 
     def commit_to_compare(self, evaluated: str | None, folder: Path) -> WantedCommit | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.

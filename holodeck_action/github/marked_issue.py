@@ -92,15 +92,11 @@ class _MarkedIssue(Struct, frozen=True):
     wrong: bool
 
     def publish(self) -> Outcome:
+        note = " (`issues: write` to write the issue)"
         try:
-            ours = self._own_issues()
-        except ApiError as error:
-            note = " (`issues: write` to write the issue)"
-            return self.github.refusal_outcome("the issues could not be read", "issues: read", error, note)
-        except Stopped as stopped:
-            return stopped.outcome
-        open_issues = [issue for issue in ours if issue.state == "open"]
-        try:
+            with self.github.stopping("the issues could not be read", "issues: read", note):
+                ours = self._own_issues()
+            open_issues = [issue for issue in ours if issue.state == "open"]
             return self._update(ours, open_issues) if self.wrong else self._close(open_issues)
         except ApiError as error:
             return self._refusal_outcome(error)
@@ -154,12 +150,12 @@ class _MarkedIssue(Struct, frozen=True):
         issues = self.github.api.repository.get_issues(state="all", **author)
         listed = every(issues, "number", "node_id", "body", "state", "user")
         # GitHub lists pull requests, too.
-        marked = [
-            issue for issue in listed if "/pull/" not in page_url(issue) and first_line(issue.body) == self.first_line
-        ]
-        marked.sort(key=lambda issue: issue.number, reverse=True)
-        owned = self.github.own_items(marked, "an issue with our marker is")
-        return [issue for issue, _ in owned]
+        found = (issue for issue in listed if "/pull/" not in page_url(issue))
+        owned = self.github.own_items(found, self._is_marked, "an issue with our marker is")
+        return [issue for part in owned for issue, _ in part]
+
+    def _is_marked(self, body: str) -> bool:
+        return first_line(body) == self.first_line
 
     def _refusal_outcome(self, error: ApiError) -> Outcome:
         if error.status == 410:

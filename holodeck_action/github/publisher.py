@@ -13,13 +13,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.github import check_run, own_checkout
+from holodeck_action.github import check_run
 from holodeck_action.github.annotations import MOST_ANNOTATIONS, Annotation, as_check_annotation
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channel_options import ChannelOptions
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
+from holodeck_action.github.check_run import token_can_check
 from holodeck_action.github.event import Destination, event_destination
 from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls, read_pull
+from holodeck_action.github.own_checkout import find_doubt
 from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.github.rest.payload import EventError, read_event
@@ -92,12 +94,10 @@ class Connection(Struct, frozen=True):
     Attributes:
         access: access to GitHub; None if nothing can be published.
         unavailable: why there is no `access`, in one sentence.
-        no_check: why the token cannot write check runs, in one sentence; None if the token can write them.
     """
 
     access: Access | None
     unavailable: str = ""
-    no_check: str | None = None
 
 
 class Publisher:
@@ -123,17 +123,16 @@ class Publisher:
         self._run = run
         self._found: FoundPulls | None = None
         self._commits: tuple[str | None, ...] = ()
-        self._check: CheckRun | Outcome = (
+        # The commit and the external id instead, while the check run is being created.
+        self._check: CheckRun | Outcome | tuple[str, str] = (
             Skipped("the run ended before the check run was begun", requested=True)
             if channel_options.is_requested("check")
             else _skipped_by_input("check")
         )
-        self._starting: tuple[str, str] | None = None
         self._environ = environ
-        # If the program has restarted itself, the `external_id` from before.
-        self._earlier = environ.get(CHECK_RUN_VARIABLE, "")
-        self.external_id = ""
-        """External id of the check run that `begin` created; empty if there is none."""
+        self.external_id = environ.get(CHECK_RUN_VARIABLE, "")
+        """External id of the check run, also of one that the program began before it restarted itself; empty if there
+        is none."""
 
     def permission(self, folders: tuple[Path, ...]) -> CodeAllowed:
         """Return the permission to run code of the checkouts with these folders.
@@ -141,15 +140,15 @@ class Publisher:
         Raises:
             CodeRefusedError: the code must not run here.
         """
-        access = self._connection.access
-        fetch = None if access is None else partial(self._find_pulls, access)
+        return evaluation_permission(
+            self._destination,
+            self._find_pulls,
+            lambda is_known: find_doubt(folders, is_known, lambda _: self._api, self._environ),
+            accepted=self._options.allow_unsafe_forks,
+        )
 
-        def find_doubt(is_known: Callable[[str], bool]) -> str | None:
-            return own_checkout.find_doubt(folders, is_known, self._api, self._environ)
-
-        return evaluation_permission(self._destination, fetch, find_doubt, accepted=self._options.allow_unsafe_forks)
-
-    def _api(self, folder: Path) -> Api:
+    @property
+    def _api(self) -> Api:
         if self._connection.access is None:
             raise ApiError(self._connection.unavailable, "invalid", None)
         return self._connection.access.api
@@ -203,31 +202,25 @@ class Publisher:
             self._connection.access.api.close()
 
     def _start_check(self, github: Access) -> CheckRun | Outcome:
-        foreign = self._mismatch_reason(github)
-        if foreign is not None:
-            return Skipped(foreign, requested=True)
-        if self._connection.no_check is not None:
-            return Skipped(self._connection.no_check, requested=True)
-        sha = self._destination.sha or self._find_pulls(github).sha
+        reason = self._mismatch_reason() or token_can_check(self._options.token)
+        if reason is not None:
+            return Skipped(reason, requested=True)
+        sha = self._destination.sha or self._find_pulls().sha
         if sha is None:
-            return Skipped(self._find_pulls(github).reason, requested=False)
-        if self._earlier:
-            self.external_id = self._earlier
-            return check_run.find_started(github, sha, self._options.check_name, self._earlier)
-        self.external_id = external_id = f"{self._run}/{secrets.token_hex(8)}"
-        self._starting = sha, external_id
-        begun = check_run.start_check(github, sha, self._options.check_name, external_id, self._place.run_url)
-        self._starting = None
-        return begun
+            return Skipped(self._find_pulls().reason, requested=False)
+        name = self._options.check_name
+        if self.external_id:
+            return check_run.find_started(github, sha, name, self.external_id)
+        self.external_id = f"{self._run}/{secrets.token_hex(8)}"
+        self._check = sha, self.external_id
+        return check_run.start_check(github, sha, name, self.external_id, self._place.run_url)
 
     def _started_check(self) -> CheckRun | Outcome:
         """Return the check run, or the channel's outcome, even if a signal interrupted `begin` during the creation."""
-        if self._starting is None:
+        if not isinstance(self._check, tuple):
             return self._check
-        sha, external_id = self._starting
-        return self._call_guarded(
-            lambda github: check_run.find_started(github, sha, self._options.check_name, external_id)
-        )
+        sha, external_id = self._check
+        return self._call_guarded(check_run.find_started, sha, self._options.check_name, external_id)
 
     def _conclude(
         self,
@@ -315,32 +308,28 @@ class Publisher:
         found."""
         if not self._options.is_requested(name):
             return ((None, _skipped_by_input(name)),)
-
-        def find_pulls_to_write(github: Access) -> FoundPulls | Outcome:
-            foreign = self._mismatch_reason(github)
-            if foreign is not None:
-                return Skipped(foreign, requested=True)
-            found = self._find_pulls(github)
-            return found if found.pulls else Skipped(found.reason, requested=False)
-
-        found = self._call_guarded(find_pulls_to_write)
-        if not isinstance(found, FoundPulls):
+        found = self._call_guarded(self._pulls_to_write)
+        if isinstance(found, Outcome):
             return ((None, found),)
         outcomes: list[tuple[int | None, Outcome]] = []
-        for pull in found.pulls:
+        for pull in found:
             outcome = self._call_guarded(self._skip_if_outdated, pull)
             if outcome is None:
                 outcome = self._call_guarded(publish, pull)
             outcomes.append((pull.number, outcome))
         return tuple(outcomes)
 
-    def _mismatch_reason(self, github: Access) -> str | None:
+    def _pulls_to_write(self, github: Access) -> Sequence[Pull] | Outcome:
+        foreign = self._mismatch_reason()
+        if foreign is not None:
+            return Skipped(foreign, requested=True)
+        found = self._find_pulls()
+        return found.pulls or Skipped(found.reason, requested=False)
+
+    def _mismatch_reason(self) -> str | None:
         """Return the reason if the run evaluated another commit than the one for which results are published; None if
         the commits are equal, or if no check is needed."""
-        if not self._commits:
-            return None
-        found = self._find_pulls(github)
-        reasons = (check_evaluated(self._destination, found, commit) for commit in self._commits)
+        reasons = (check_evaluated(self._destination, self._find_pulls(), commit) for commit in self._commits)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _skip_if_outdated(self, github: Access, pull: Pull) -> Outcome | None:
@@ -362,10 +351,10 @@ class Publisher:
         known = self._destination.sha or (self._found.sha if self._found is not None else None)
         return replace(self._place, sha=known)
 
-    def _find_pulls(self, github: Access) -> FoundPulls:
+    def _find_pulls(self) -> FoundPulls:
         """Return the pull requests of the destination; GitHub is called at most once."""
         if self._found is None:
-            self._found = find_pulls(self._destination, github.api)
+            self._found = find_pulls(self._destination, self._api)
         return self._found
 
     def _call_guarded(self, call: Callable[Concatenate[Access, P], T], *about: P.args, **more: P.kwargs) -> T | Outcome:
@@ -448,8 +437,8 @@ def _connect(
         api = connect(channel_options.token, api_url, destination.repository, pause=pause)
     except ApiError as error:
         return Connection(None, str(error))
-    personal = check_run.token_can_check(channel_options.token)
-    return Connection(Access(api, destination.read_only_reason, personal is None, pause), no_check=personal)
+    app = token_can_check(channel_options.token) is None
+    return Connection(Access(api, destination.read_only_reason, app, pause))
 
 
 def _place(destination: Destination, environ: Mapping[str, str], *, evaluates: bool) -> LinkContext:

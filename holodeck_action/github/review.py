@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -20,11 +22,12 @@ from holodeck_action.github.channels import (
     Published,
     Skipped,
     Stopped,
+    age,
     first_line,
     same_body,
     second_line,
 )
-from holodeck_action.github.rest.api import Text, every, page_url
+from holodeck_action.github.rest.api import every, page_url
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.sticky_comment import marker
 from holodeck_action.reports.comment.size_limit import COMMENT
@@ -143,9 +146,9 @@ def _list_failures(listed_annotations: Sequence[Annotation], max_bytes: int) -> 
 MOST_INLINE = 20
 """Maximum number of inline comments about failures on a pull request."""
 
-_MOST_CHECKED = 1000
-"""Maximum number of comments whose authorship is checked. Anyone can write the marker; this action's comments are among
-the newest."""
+_MOST_QUERIES = 10
+"""Maximum number of queries, of 100 comments each, about authorship. Anyone can write the marker; this action's
+comments are among the newest."""
 _HUNK = lazy_pattern(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)
 _UNCONFIRMED = "whether the review was {} is unknown, so it was not sent again; the next run brings it up to date"
 
@@ -194,13 +197,11 @@ class _ReviewChannel(Struct, frozen=True):
     markers: Markers
 
     def publish(self, reports: Sequence[Report], marks: Sequence[Annotation]) -> Outcome:
-        try:
+        with self._stopping("the review could not be read", "read"):
             ours = self._inline_comments()
             plan = self._plan(ours, _unique_failures(marks), passing_keys(reports))
             # If there are no new comments, the newest review is updated.
             newest = None if plan.new else self._newest_review()
-        except ApiError as error:
-            raise Stopped(self._refusal("the review could not be read", "read", error)) from error
         if not plan.new and not ours and newest is None:
             return Skipped(
                 "no failing case is on a line of the diff; the annotations show the failing cases", requested=False
@@ -217,7 +218,7 @@ class _ReviewChannel(Struct, frozen=True):
                 url = self._update_review(newest, body)
                 details.append((0, "review updated"))
         else:
-            url = page_url(max((comment for comments in ours.values() for comment in comments), key=_age))
+            url = page_url(max((comment for comments in ours.values() for comment in comments), key=age))
         return Published(_join_details(details), url)
 
     def _plan(
@@ -253,22 +254,17 @@ class _ReviewChannel(Struct, frozen=True):
         """Edit inline comments; return the number of edits that report a failure, and of edits that report a pass."""
         done = [0, 0]
         for comment, body, passes in edits:
-            try:
-                self.github.edit(
-                    partial(comment.edit, body),
-                    self._list_comments,
-                    comment,
-                    body,
-                    _UNCONFIRMED.format("updated"),
-                )
-            except ApiError as error:
-                # A user has deleted it since it was listed.
-                if error.kind == "not_found":
-                    continue
-                what = "an inline comment could not be updated"
-                if sum(done):
-                    what += f" ({sum(done)} of {len(edits)} were)"
-                raise Stopped(self._refusal(what, "write", error)) from error
+            what = "an inline comment could not be updated"
+            if sum(done):
+                what += f" ({sum(done)} of {len(edits)} were)"
+            with self._stopping(what, "write"):
+                try:
+                    self._edit(partial(comment.edit, body), self._list_comments, comment, body)
+                except ApiError as error:
+                    # A user has deleted it since it was listed.
+                    if error.kind == "not_found":
+                        continue
+                    raise
             done[passes] += 1
         return done[0], done[1]
 
@@ -279,30 +275,25 @@ class _ReviewChannel(Struct, frozen=True):
             for item in annotations
         ]
         keys = {annotation.key for annotation in annotations}
-        try:
+        with self._stopping("the review could not be created", "write"):
             return self.github.create(
                 lambda: page_url(self._pull.create_review(self._commit, body, "COMMENT", comments)),
                 lambda: self._newest_about(keys),
                 _UNCONFIRMED.format("made"),
             )
-        except ApiError as error:
-            raise Stopped(self._refusal("the review could not be created", "write", error)) from error
 
     def _newest_about(self, keys: set[str]) -> str | None:
         """Return the URL of our newest inline comment about any of the keys; None if there is no such comment."""
         ours = self._inline_comments()
-        newest = max((comment for key in keys & ours.keys() for comment in ours[key]), key=_age, default=None)
+        newest = max((comment for key in keys & ours.keys() for comment in ours[key]), key=age, default=None)
         return None if newest is None else page_url(newest)
 
     def _update_review(self, review: PullRequestReview, body: str) -> str:
-        try:
-            return page_url(
-                self.github.edit(
-                    lambda: review.edit(body), self._list_reviews, review, body, _UNCONFIRMED.format("updated")
-                )
-            )
-        except ApiError as error:
-            raise Stopped(self._refusal("the review could not be updated", "write", error)) from error
+        with self._stopping("the review could not be updated", "write"):
+            return page_url(self._edit(lambda: review.edit(body), self._list_reviews, review, body))
+
+    def _edit(self, write: Callable[[], None], list_items: Callable[[], Iterable[Item]], item: Item, body: str) -> Item:
+        return self.github.edit(write, list_items, item, body, _UNCONFIRMED.format("updated"))
 
     @property
     def _pull(self) -> PullRequest:
@@ -323,25 +314,21 @@ class _ReviewChannel(Struct, frozen=True):
 
     def _inline_comments(self) -> Mapping[str, Sequence[PullRequestComment]]:
         """Return our inline comments by annotation key."""
-        marked = [item for item in self._list_comments() if self.markers.key_of(item.body)]
         found: dict[str, list[PullRequestComment]] = defaultdict(list)
-        for comment in self._own_comments(marked):
+        for comment in self._own_items(self._list_comments(), self.markers.key_of):
             found[self.markers.key_of(comment.body) or ""].append(comment)
         return dict(found)
 
     def _newest_review(self) -> PullRequestReview | None:
-        marked = [item for item in self._list_reviews() if self.markers.is_review(item.body)]
-        return max(self._own_comments(marked), key=_age, default=None)
+        return next(self._own_items(self._list_reviews(), self.markers.is_review), None)
 
-    def _own_comments(self, marked_comments: Iterable[Item]) -> list[Item]:
-        newest = sorted(marked_comments, key=_age, reverse=True)[:_MOST_CHECKED]
-        return [item for item, _ in self.github.own_items(newest, "inline comments with our marker are")]
+    def _own_items(self, listed: Iterable[Item], has_marker: Callable[[str], object]) -> Iterator[Item]:
+        owned = self.github.own_items(listed, has_marker, "inline comments with our marker are")
+        return (item for part in islice(owned, _MOST_QUERIES) for item, _ in part)
 
-    def _refusal(self, action: str, permission: str, error: ApiError) -> Outcome:
+    def _stopping(self, action: str, permission: str) -> AbstractContextManager[None]:
         note = " (`pull-requests: write` to write the review)" if permission == "read" else ""
-        return self.github.refusal_outcome(
-            action, f"pull-requests: {permission}", error, note, missing_permission=NO_PULL
-        )
+        return self.github.stopping(action, f"pull-requests: {permission}", note, missing_permission=NO_PULL)
 
 
 def _unique_failures(marks: Iterable[Annotation]) -> tuple[Annotation, ...]:
@@ -361,10 +348,6 @@ def _join_details(counts: Iterable[tuple[int, str]]) -> str:
         elif count:
             said.append(f"{count} inline {'comment' if count == 1 else 'comments'} {what}")
     return ", ".join(said) or "unchanged"
-
-
-def _age(comment: Text) -> int:
-    return comment.id
 
 
 def commentable_lines(patch: str) -> frozenset[int]:

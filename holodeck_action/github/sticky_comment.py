@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.github.channels import (
     NO_PULL,
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 Mode = Literal["always", "changes", "failures", "off"]
 
 _ID_LIMIT = 200
-_IDS_PER_QUERY = 100
-"""Maximum node ids of one GraphQL query (`nodes`)."""
 _UNCONFIRMED = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
 _DELETED = "another step made the same comment, which was then deleted; the next run writes it again"
 
@@ -116,30 +116,30 @@ def publish_comment(github: Access, pull_number: int, first_line: str, request: 
     if request.mode == "off":
         return CommentResult(Skipped("the comment is switched off", requested=False))
     sticky = _Sticky(github, pull_number, first_line, request)
+    earlier: EarlierComment | None = UNREAD_COMMENT
     try:
-        ours = sticky.own_comments()
-    except ApiError as error:
-        return CommentResult(sticky.read_failure_outcome(error), UNREAD_COMMENT)
-    except Stopped as stopped:
-        return CommentResult(stopped.outcome, UNREAD_COMMENT)
-    text = None
-    for index, comment in enumerate(ours):
-        text = sticky.render(comment.body)
-        try:
+        with github.stopping(
+            "the comments could not be read",
+            "pull-requests: read",
+            " (`pull-requests: write` to write the comment)",
+            missing_permission=NO_PULL,
+        ):
+            ours = sticky.own_comments()
+        text = None
+        for index, comment in enumerate(ours):
+            earlier, text = EarlierComment(comment.body, certain=True), sticky.render(comment.body)
             outcome = sticky.replace(comment, text)
-        except Stopped as stopped:
-            return CommentResult(stopped.outcome, EarlierComment(comment.body, certain=not stopped.unclear))
-        if outcome is not None:
-            # A failure that did not stop is a clash with another step of this run.
-            return CommentResult(_mention_others(outcome, len(ours) - index))
-    if text is None:
-        if request.mode == "failures" and not request.failed:
+            if outcome is not None:
+                # A failure that did not stop is a clash with another step of this run.
+                return CommentResult(_mention_others(outcome, len(ours) - index))
+        earlier = None
+        if text is None and request.mode == "failures" and not request.failed:
             return CommentResult(Skipped("nothing failed, and the comment is for failures only", requested=False))
-        text = sticky.render(None)
-    try:
-        return CommentResult(sticky.create(text))
+        return CommentResult(sticky.create(text or sticky.render(None)))
     except Stopped as stopped:
-        return CommentResult(stopped.outcome)
+        if earlier is not None and stopped.unclear:
+            earlier = replace(earlier, certain=False)
+        return CommentResult(stopped.outcome, earlier)
 
 
 class _Sticky(Struct, frozen=True):
@@ -168,18 +168,19 @@ class _Sticky(Struct, frozen=True):
             return self._clash_outcome(comment)
         if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
             return Published("unchanged", page_url(comment))
-        try:
-            written = self.github.edit(
-                lambda: comment.edit(text),
-                self._list_comments,
-                comment,
-                text,
-                _UNCONFIRMED.format("written"),
-            )
-        except ApiError as error:
-            if error.kind == "not_found" and not self._is_listed(comment):
-                return None
-            raise Stopped(self._write_failure_outcome(error)) from error
+        with self._writing():
+            try:
+                written = self.github.edit(
+                    lambda: comment.edit(text),
+                    self._list_comments,
+                    comment,
+                    text,
+                    _UNCONFIRMED.format("written"),
+                )
+            except ApiError as error:
+                if error.kind == "not_found" and not self._is_listed(comment):
+                    return None
+                raise
         return self._clash_outcome(written) if clash else Published("updated", page_url(written))
 
     def _is_listed(self, comment: IssueComment) -> bool:
@@ -193,15 +194,13 @@ class _Sticky(Struct, frozen=True):
         def make() -> Published | IssueComment:
             return Published("created", page_url(self._issue.create_comment(text)))
 
-        try:
+        with self._writing():
             made = self.github.create(
                 make,
                 lambda: self._find_created(text),
                 _UNCONFIRMED.format("made"),
                 lambda found: isinstance(found, Published),
             )
-        except ApiError as error:
-            return self._write_failure_outcome(error)
         if isinstance(made, Published):
             return made
         # Another step with the same comment id has created it in the meantime.
@@ -223,30 +222,23 @@ class _Sticky(Struct, frozen=True):
 
     def own_comments(self) -> Sequence[IssueComment]:
         """Return our visible comments with the marker, the newest first."""
-        marked = [comment for comment in self._list_comments() if first_line(comment.body) == self.first_line]
-        marked.sort(key=lambda comment: comment.id, reverse=True)
-        # Anyone can write the marker any number of times: the search ends at the newest ones of ours.
-        for start in range(0, len(marked), _IDS_PER_QUERY):
-            some = marked[start : start + _IDS_PER_QUERY]
-            owned = self.github.own_items(some, "a comment with our marker is")
+        listed = self._list_comments()
+        for owned in self.github.own_items(listed, self._is_marked, "a comment with our marker is"):
             if ours := [comment for comment, found in owned if not found.minimized]:
                 return ours
         return ()
+
+    def _is_marked(self, body: str) -> bool:
+        return first_line(body) == self.first_line
+
+    def _writing(self) -> AbstractContextManager[None]:
+        what = "the comment could not be written"
+        return self.github.stopping(what, "pull-requests: write", missing_permission=NO_PULL)
 
     def _clash_outcome(self, comment: IssueComment) -> Outcome:
         return Failed(
             f"two steps of this run write the same comment ({page_url(comment)}), which shows the worse of their "
             f"verdicts: give each step its own `comment-id`{_CHECK_ADVICE if self.wanted.check else ''}"
-        )
-
-    def read_failure_outcome(self, error: ApiError) -> Outcome:
-        also = " (`pull-requests: write` to write the comment)"
-        what = "the comments could not be read"
-        return self.github.refusal_outcome(what, "pull-requests: read", error, also, missing_permission=NO_PULL)
-
-    def _write_failure_outcome(self, error: ApiError) -> Outcome:
-        return self.github.refusal_outcome(
-            "the comment could not be written", "pull-requests: write", error, missing_permission=NO_PULL
         )
 
 

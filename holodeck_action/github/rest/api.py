@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -19,9 +19,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from github.Issue import Issue
+    from github.IssueComment import IssueComment
+    from github.PullRequestComment import PullRequestComment
+    from github.PullRequestReview import PullRequestReview
     from github.Repository import Repository
 
     from holodeck_action.github.rest.requester import BoundedRequester
+
+    Text = Issue | IssueComment | PullRequestComment | PullRequestReview
 
 TIMEOUT_S = 15.0
 """Timeout in seconds for a connection, and for each read of a response."""
@@ -53,30 +59,6 @@ query Ownership($ids: [ID!]!) {
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-
-
-class Text(Protocol):
-    """A comment, review, inline comment or issue of PyGithub; its strings are untrusted."""
-
-    @property
-    def id(self) -> int:
-        """Its id."""
-
-    @property
-    def node_id(self) -> str:
-        """Its id in GraphQL."""
-
-    @property
-    def body(self) -> str:
-        """Its text; PyGithub returns None if it has no text."""
-
-    @property
-    def html_url(self) -> str:
-        """URL of its page."""
-
-    @property
-    def user(self) -> Any:
-        """Its author; PyGithub returns None if the account was deleted."""
 
 
 def reading(call: Callable[_P, _T]) -> Callable[_P, _T]:
