@@ -34,7 +34,7 @@ from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.targets import AnyTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.suite.yaml.variables import load_environment
-from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.foreign import Redact, RefusedFileError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import replace_surrogates
 from holodeck_action.text.redaction import Redactor
@@ -128,6 +128,30 @@ class LoadedSuite(Struct, frozen=True):
     def redactor(self) -> Redactor:
         """Redactor for the secrets of the suite and its environment, without those of its agent and judges."""
         return redactor_of_loaded([self])
+
+    def worker_pool(
+        self,
+        size: int,
+        redact: Redact,
+        *,
+        on_import: Callable[[Sequence[str]], None] = lambda files: None,
+        spans: bool = False,
+        watch: Watch | None = None,
+    ) -> WorkerPool:
+        """Return processes for the suite's code (see `WorkerPool`); none is started before the first call."""
+        return WorkerPool(
+            self.suite.folder,
+            environ=self.environ,
+            cwd=self.suite.checkout.cwd,
+            size=size,
+            code=self.code,
+            redact=redact,
+            on_import=on_import,
+            interpreter=self.interpreter,
+            spans=spans,
+            import_s=self.suite.policy.limits.import_timeout_s,
+            watch=watch,
+        )
 
 
 def redactor_of_loaded(suites: Iterable[LoadedSuite], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
@@ -457,20 +481,8 @@ async def check_callables(
     Raises:
         UserCodeError: an import took longer than its limit.
     """
-    suite = loaded.suite
     problems: dict[str, str] = {}
-    async with WorkerPool(
-        suite.folder,
-        environ=loaded.environ,
-        cwd=suite.checkout.cwd,
-        size=1,
-        code=loaded.code,
-        redact=loaded.redactor.text,
-        interpreter=loaded.interpreter,
-        spans=spans,
-        import_s=suite.policy.limits.import_timeout_s,
-        watch=watch,
-    ) as pool:
+    async with loaded.worker_pool(1, loaded.redactor.text, spans=spans, watch=watch) as pool:
         for reference in references:
             try:
                 await pool.check(reference)

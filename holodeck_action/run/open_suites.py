@@ -47,7 +47,6 @@ from holodeck_action.targets.spans import Receivers
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
-from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
@@ -196,18 +195,8 @@ def _open(
         used.add_tested(files)
 
     # One process for each conversation, as a turn's deadline runs while it waits for one.
-    pool = WorkerPool(
-        run.suite.folder,
-        environ=run.environ,
-        cwd=checkout.cwd,
-        size=settings.least_concurrency,
-        code=run.code,
-        redact=redactor.text,
-        on_import=note_tested,
-        interpreter=run.interpreter,
-        spans=bool(run.suite.policy.spans),
-        import_s=run.suite.policy.limits.import_timeout_s,
-    )
+    spans = bool(run.suite.policy.spans)
+    pool = run.worker_pool(settings.least_concurrency, redactor.text, on_import=note_tested, spans=spans)
     files: CaseFiles | None = None
     simulated: tuple[Case, ...] = ()
     if run.stored is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -51,10 +50,6 @@ from holodeck_action.suite.model.targets import (
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent, describe_target
 from holodeck_action.targets.protocol import Agent
-from holodeck_action.workers.pool import WorkerPool
-
-if TYPE_CHECKING:
-    pass
 
 REFUSED = "a run would be refused here: "
 """The beginning of a note about a missing requirement."""
@@ -234,17 +229,15 @@ async def _try_target(
     loaded: LoadedSuite, target: WrittenTarget, display_path: str
 ) -> tuple[tuple[str, ...], list[str | LocatedProblem]]:
     """Build the agent and close it; return notices and problems about data that it does not report."""
-    suite, environ, code, redact = loaded.suite, loaded.environ, loaded.code, loaded.redactor.text
-    pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1, code=code, redact=redact)
-    limit = suite.policy.limits.max_response_bytes
+    suite, redact = loaded.suite, loaded.redactor.text
     agent = build_agent(
         suite,
         target,
         checkout=suite.checkout,
-        environ=environ,
-        max_bytes=limit,
-        code=code,
-        pool=pool,
+        environ=loaded.environ,
+        max_bytes=suite.policy.limits.max_response_bytes,
+        code=loaded.code,
+        pool=loaded.worker_pool(1, redact),
         redact=redact,
     )
     await agent.close()

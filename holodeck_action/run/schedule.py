@@ -11,23 +11,11 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.trial import Clock
 from holodeck_action.suite.values import Case
-from holodeck_action.text.redaction import Redactor
 
 
 class Trials(Protocol):
     """Runs trials: `run.trial.TrialRunner` calls the agent, `run.stored.StoredTrials` grades stored answers again."""
-
-    @property
-    def clock(self) -> Clock:
-        """Clock for times in the record."""
-        ...
-
-    @property
-    def redactor(self) -> Redactor:
-        """Redactor that masks secrets in the record."""
-        ...
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case; hold `slot` as long as the trial counts toward the concurrency limit."""

@@ -23,7 +23,6 @@ from holodeck_action.run.conversations import (
     leave_ungraded,
     said_turn,
 )
-from holodeck_action.run.trial import Clock
 from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
@@ -135,7 +134,6 @@ class StoredTrials(Struct, frozen=True):
 
     stored: StoredRun
     scorer: Scorer
-    clock: Clock
     redactor: Redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:

@@ -33,6 +33,7 @@ from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import AllTrials, Available, Consistent, Plan, Position, Resumed, TrialKey
+from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
@@ -65,7 +66,7 @@ async def run_suite(
             all cases in the order of the suite.
         change_plan: takes the plan of trials, and returns the plan that runs.
     """
-    redactor, clock = trials.redactor, trials.clock
+    redactor, clock = ready.resources.redactor, SYSTEM_CLOCK
     suite, settings, stored, base = ready.suite, ready.settings, ready.stored, ready.as_base
     started, begun = clock.now(), clock.monotonic()
     cases = ready.cases if base is None else (*ready.cases, *base.unpaired)

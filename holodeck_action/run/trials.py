@@ -17,18 +17,9 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 def grading_pool(open_suite: Run) -> WorkerPool:
     """Return the worker processes for a suite's graders; the caller closes them."""
-    suite = open_suite.suite
-    return WorkerPool(
-        suite.folder,
-        environ=open_suite.environ,
-        cwd=suite.checkout.cwd,
-        size=open_suite.settings.workers,
-        code=open_suite.code,
-        redact=open_suite.resources.redactor.text,
-        on_import=open_suite.resources.imported,
-        interpreter=open_suite.interpreter,
-        watch=open_suite.resources.used.watch,
-    )
+    size, redact = open_suite.settings.workers, open_suite.resources.redactor.text
+    used, imported = open_suite.resources.used, open_suite.resources.imported
+    return open_suite.worker_pool(size, redact, on_import=imported, watch=used.watch)
 
 
 def trial_runner(open_suite: Run, pool: WorkerPool) -> Trials:
@@ -45,7 +36,7 @@ def trial_runner(open_suite: Run, pool: WorkerPool) -> Trials:
     if open_suite.stored is not None:
         from holodeck_action.run.stored import StoredTrials
 
-        return StoredTrials(open_suite.stored, scorer, SYSTEM_CLOCK, open_suite.resources.redactor)
+        return StoredTrials(open_suite.stored, scorer, open_suite.resources.redactor)
     assert open_suite.resources.agent is not None
     return TrialRunner(
         open_suite.resources.agent,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -26,7 +25,6 @@ from holodeck_action.run.loading import ensure_writable, load_one_suite
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.options.permissions import permissions_from
 from holodeck_action.run.options.request import flags_from
-from holodeck_action.run.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -125,7 +123,7 @@ def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Cal
     if flags.dry_run:
         return ExitCode.PASSED
     budget = make_budget(flags.max_cost_usd, flags.max_tokens)
-    answered = judge_labels(labels, metric, prepared, budget, Clock(_now, time.monotonic), caller.stderr)
+    answered = judge_labels(labels, metric, prepared, budget, caller.stderr)
     return _deliver_card(options, labels, answered, LIVE_SOURCE, caller)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
@@ -41,10 +40,9 @@ from holodeck_action.run.preflight import judge_problems, metric_class_problems,
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
-from holodeck_action.run.stored import StoredRun, StoredTrials
-from holodeck_action.run.trial import Clock
+from holodeck_action.run.stored import StoredRun
 from holodeck_action.run.trial_plans import TrialKey
-from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.run.trials import grading_pool, trial_runner
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import missing_static_inputs
 from holodeck_action.suite.checkout import Checkout
@@ -55,7 +53,6 @@ from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.text.plain import cut, one_line
-from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
@@ -156,9 +153,7 @@ def prepare_labels(
     return prepared, labels, specs[0].label
 
 
-def judge_labels(
-    labels: Labels, metric: str, suite: Run, budget: Budget | None, clock: Clock, stderr: TextIO
-) -> JudgedLabels:
+def judge_labels(labels: Labels, metric: str, suite: Run, budget: Budget | None, stderr: TextIO) -> JudgedLabels:
     """Return the judge's evaluations of all labelled answers.
 
     Args:
@@ -166,7 +161,6 @@ def judge_labels(
         metric: name of the metric.
         suite: the suite from `prepare_labels`.
         budget: a budget in addition to the suite's; None if there is no further limit.
-        clock: source of the time.
         stderr: stream for notes.
 
     Raises:
@@ -178,7 +172,7 @@ def judge_labels(
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
     with enter_all(stages_of([suite.suite], Flags()), opened.staged, UserOutput(note, stderr)):
-        trials = asyncio.run(_grade_answers(opened, labels, clock))
+        trials = asyncio.run(_grade_answers(opened, labels))
     for notice in opened.notices:
         note(opened.resources.redactor.text(notice))
     stopped = next((budget.refusal for budget in opened.resources.budgets if budget.refusal is not None), None)
@@ -203,28 +197,9 @@ def _configuration(open_suite: Run, evaluations: Sequence[Evaluation]) -> Config
     return configuration_of(open_suite.suite, spec, version_of(evaluations), environ, open_suite.resources.redactor)
 
 
-async def _grade_answers(open_suite: Run, labels: Labels, clock: Clock) -> list[TrialRecord]:
-    assert open_suite.stored is not None
-    suite = open_suite.suite
-    pool = WorkerPool(
-        suite.folder,
-        environ=open_suite.environ,
-        cwd=suite.checkout.cwd,
-        size=open_suite.settings.workers,
-        code=open_suite.code,
-        redact=open_suite.resources.redactor.text,
-        interpreter=open_suite.interpreter,
-        import_s=suite.policy.limits.import_timeout_s,
-    )
-    scorer = TurnScorer(
-        open_suite.suite,
-        pool=pool,
-        clock=clock.now,
-        new_id=lambda: str(uuid.uuid4()),
-        judges=open_suite.resources.judges,
-        reuse=open_suite.resources.reuse,
-    )
-    trials = StoredTrials(open_suite.stored, scorer, clock, open_suite.resources.redactor)
+async def _grade_answers(open_suite: Run, labels: Labels) -> list[TrialRecord]:
+    pool = grading_pool(open_suite)
+    trials = trial_runner(open_suite, pool)
     slots = asyncio.Semaphore(open_suite.settings.concurrency)
     try:
         graded = await asyncio.gather(*(trials.run(case, 0, slots) for case in open_suite.cases))

@@ -122,6 +122,6 @@ class ClusterStages(Stages):
 
             run, packed = replace(worker_input.run, exams=exams), worker_input.packed
             async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:
-                yield ClusterTrials(cluster, suite.redactor, counters)
+                yield ClusterTrials(cluster, counters)
 
         return Executor(worker_input.trials, open_cluster)

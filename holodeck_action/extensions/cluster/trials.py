@@ -19,12 +19,9 @@ from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.stages import Counters, StagedSuite
-from holodeck_action.run.trial import Clock
-from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.values import Case
-from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.cluster.coordinator import Cluster
@@ -34,17 +31,11 @@ if TYPE_CHECKING:
 class ClusterTrials(Struct, frozen=True):
     """Runs the trials of an open suite on a cluster, and adds up their calls and costs.
 
-    `redactor` masks secrets; trials from workers arrive with their secrets masked.
+    Trials from workers arrive with their secrets masked.
     """
 
     cluster: Cluster
-    redactor: Redactor
     counters: Counters
-
-    @property
-    def clock(self) -> Clock:
-        """Clock of this machine."""
-        return SYSTEM_CLOCK
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial; see `run.trial.TrialRunner.run`."""
