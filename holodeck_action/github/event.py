@@ -16,7 +16,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.github.rest.objects import Pull
-from holodeck_action.github.rest.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
+from holodeck_action.github.rest.payload import (
+    EventError,
+    Payload,
+    is_branch,
+    is_hash,
+    is_login,
+    is_number,
+    is_repository,
+    read_event,
+)
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 from holodeck_action.workers.permission import FORKS, Origin, is_other_repository, origin_of
@@ -190,7 +199,6 @@ class _Event(Struct, frozen=True):
     def repository(self) -> str:
         for value in (self.environ.get("GITHUB_REPOSITORY"), self.payload.get("repository.full_name")):
             if is_repository(value):
-                assert isinstance(value, str)
                 return value
         return ""
 
@@ -211,12 +219,12 @@ class _Event(Struct, frozen=True):
 
 def _pull_request_destination(event: _Event) -> Destination:
     payload = event.payload
-    sha = payload.hash("pull_request.head.sha")
-    number = payload.number("pull_request.number")
-    base = payload.repository("pull_request.base.repo.full_name")
+    sha = payload.need("pull_request.head.sha", is_hash)
+    number = payload.need("pull_request.number", is_number)
+    base = payload.need("pull_request.base.repo.full_name", is_repository)
     # GitHub omits the repository of a deleted fork.
     known = payload.optional("pull_request.head.repo") is not None
-    head = payload.repository("pull_request.head.repo.full_name") if known else None
+    head = payload.need("pull_request.head.repo.full_name", is_repository) if known else None
     merged = payload.get("pull_request.merged") is True
     # The payload of an open pull request often has the test merge commit of the previous push (actions/checkout#518);
     # GITHUB_SHA has the current one. After the merge, both are commits of the base branch.
@@ -251,7 +259,7 @@ def _push_destination(event: _Event) -> Destination:
             event.sha, NoLookup(f"the push deleted {shown}: it belongs to no pull request"), read_only_reason
         )
     # For an annotated tag, `after` is the tag object, not its commit.
-    sha = event.sha or (payload.hash("head_commit.id") if payload.optional("head_commit") else payload.hash("after"))
+    sha = event.sha or payload.need("head_commit.id" if payload.optional("head_commit") else "after", is_hash)
     if isinstance(ref, str) and ref.startswith("refs/tags/"):
         return event.destination(sha, NoLookup(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
     return event.destination(sha, LookupByCommit(sha), read_only_reason)
@@ -265,17 +273,17 @@ def _merge_group_destination(event: _Event) -> Destination:
         if found is not None and int(found[1]) > 0
         else NoLookup("the merge queue's branch names no pull request")
     )
-    return replace(event.destination(event.payload.hash("merge_group.head_sha"), lookup), comments=False)
+    return replace(event.destination(event.payload.need("merge_group.head_sha", is_hash), lookup), comments=False)
 
 
 def _workflow_run_destination(event: _Event) -> Destination:
     payload = event.payload
-    sha = payload.hash("workflow_run.head_sha")
-    payload.repository("repository.full_name")
+    sha = payload.need("workflow_run.head_sha", is_hash)
+    payload.need("repository.full_name", is_repository)
     if payload.optional("workflow_run.head_repository") is None:
         # The fork is deleted; its pull requests can still be found by the commit.
         return _other_run_destination(event, sha, LookupByCommit(sha))
-    payload.repository("workflow_run.head_repository.full_name")
+    payload.need("workflow_run.head_repository.full_name", is_repository)
     numbers = _listed_pulls(payload, sha)
     lookup: Lookup
     if len(numbers) == 1:
@@ -283,8 +291,8 @@ def _workflow_run_destination(event: _Event) -> Destination:
     elif payload.get("workflow_run.head_branch") is None:
         lookup = LookupByCommit(sha)
     else:
-        owner = payload.login("workflow_run.head_repository.owner.login")
-        lookup = LookupByHead(owner, payload.branch("workflow_run.head_branch"), sha)
+        owner = payload.need("workflow_run.head_repository.owner.login", is_login)
+        lookup = LookupByHead(owner, payload.need("workflow_run.head_branch", is_branch), sha)
     return _other_run_destination(event, sha, lookup)
 
 
@@ -302,13 +310,14 @@ def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
     numbers = []
     for data in entries if isinstance(entries, list) and is_number(here) else ():
         entry = Payload(payload.event, data if isinstance(data, Mapping) else {})
-        if entry.get("base.repo.id") == here and entry.get("head.sha") == sha and is_number(entry.get("number")):
-            numbers.append(entry.number("number"))
+        number = entry.get("number")
+        if entry.get("base.repo.id") == here and entry.get("head.sha") == sha and is_number(number):
+            numbers.append(number)
     return tuple(dict.fromkeys(numbers))
 
 
 def _issue_comment_destination(event: _Event) -> Destination:
-    number = event.payload.number("issue.number")
+    number = event.payload.need("issue.number", is_number)
     if event.payload.optional("issue.pull_request") is None:
         return event.destination(event.sha, NoLookup(f"the comment is on issue #{number}, which is not a pull request"))
     return _named_pull_destination(event, number)
@@ -334,7 +343,7 @@ def _parse_number(value: object) -> int | None:
     """Parse an input, which is a string, or a number if the workflow declares this type; None if it is invalid."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = int(value)
-    return value if isinstance(value, int) and is_number(value) else None
+    return value if is_number(value) else None
 
 
 def _named_pull_destination(event: _Event, number: int) -> Destination:

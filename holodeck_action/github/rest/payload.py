@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard, TypeVar
 
 from msgspec import Struct
 
@@ -19,7 +19,11 @@ _LARGEST_NUMBER = 2**63 - 1
 _LONGEST_BRANCH = 1024
 _HASH = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REPOSITORY = lazy_pattern(r"[A-Za-z0-9._-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
+# Control characters are in no reference (git check-ref-format); a lone surrogate cannot be sent.
+_INVALID = lazy_pattern(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _LOGIN = lazy_pattern(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
+
+_T = TypeVar("_T")
 
 
 class EventError(Exception):
@@ -57,25 +61,43 @@ def read_event(environ: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
     return name, payload
 
 
-def is_hash(value: object) -> bool:
+def is_hash(value: object) -> TypeGuard[str]:
     """Return whether a value is a full commit hash. A hash of zeros, which GitHub sends if there is no commit, is not
     accepted."""
     return isinstance(value, str) and _HASH.fullmatch(value) is not None and value.strip("0") != ""
 
 
-def is_repository(value: object) -> bool:
+def is_repository(value: object) -> TypeGuard[str]:
     """Return whether a value has the form `owner/name`."""
     return isinstance(value, str) and _REPOSITORY.fullmatch(value) is not None
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int]:
     """Return whether a value can be an id or the number of a pull request."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_NUMBER
 
 
+def is_login(value: object) -> TypeGuard[str]:
+    """Return whether a value can be the name of an account."""
+    return isinstance(value, str) and _LOGIN.fullmatch(value) is not None
+
+
+def is_branch(value: object) -> TypeGuard[str]:
+    """Return whether a value can be the name of a branch."""
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_BRANCH and not _INVALID.search(value)
+
+
+_EXPECTED: Mapping[Callable[[object], object], str] = {
+    is_hash: "a commit's hash",
+    is_repository: "a repository's owner/name",
+    is_number: "a number",
+    is_login: "an account's name",
+    is_branch: "a branch's name",
+}
+
+
 class Payload(Struct, frozen=True):
-    """An event's payload. Fields are named by dotted paths; all methods but `get` raise `EventError` if a field is not
-    as expected."""
+    """An event's payload. Fields are named by dotted paths."""
 
     event: str
     data: Mapping[str, Any]
@@ -90,55 +112,22 @@ class Payload(Struct, frozen=True):
         return value
 
     def optional(self, path: str) -> Mapping[str, Any] | None:
-        """Return an object; None if it is missing or null."""
+        """Return an object; None if it is missing or null. Raises: `EventError` if it is not an object."""
         value = self.get(path)
         if value is not None and not isinstance(value, Mapping):
-            raise self.field_error(path, "an object")
+            raise self._field_error(path, "an object")
         return value
 
-    def hash(self, path: str) -> str:
-        """Return a field with a commit's hash."""
-        return self._text(path, is_hash(self.get(path)), "a commit's hash")
-
-    def repository(self, path: str) -> str:
-        """Return a field with a repository, `owner/name`."""
-        return self._text(path, is_repository(self.get(path)), "a repository's owner/name")
-
-    def login(self, path: str) -> str:
-        """Return a field with the name of an account."""
+    def need(self, path: str, is_valid: Callable[[object], TypeGuard[_T]]) -> _T:
+        """Return a field. Raises: `EventError` if it is missing or not valid."""
         value = self.get(path)
-        return self._text(path, isinstance(value, str) and _LOGIN.fullmatch(value) is not None, "an account's name")
-
-    def branch(self, path: str) -> str:
-        """Return a field with the name of a branch."""
-        value = self.get(path)
-        fits = isinstance(value, str) and 0 < len(value) <= _LONGEST_BRANCH and not _has_invalid_character(value)
-        return self._text(path, fits, "a branch's name")
-
-    def number(self, path: str) -> int:
-        """Return a field with the number of a pull request."""
-        value = self.get(path)
-        if not is_number(value):
-            raise self.field_error(path, "a number")
-        assert isinstance(value, int)
+        if not is_valid(value):
+            raise self._field_error(path, _EXPECTED[is_valid])
         return value
 
-    def field_error(self, path: str, expected: str) -> EventError:
-        """Return the error for a field that is missing or not `expected`."""
+    def _field_error(self, path: str, expected: str) -> EventError:
         found = "missing" if self.get(path) is None else f"not {expected}"
         return EventError(f"the payload of the event {one_line(self.event, 60)}: {path} is {found}: {_REMEDY}")
-
-    def _text(self, path: str, is_expected_type: bool, expected: str) -> str:
-        if not is_expected_type:
-            raise self.field_error(path, expected)
-        value = self.get(path)
-        assert isinstance(value, str)
-        return value
-
-
-def _has_invalid_character(text: str) -> bool:
-    # Control characters are in no reference (git check-ref-format); a lone surrogate cannot be sent.
-    return any(character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff" for character in text)
 
 
 _REMEDY = "leave GITHUB_EVENT_NAME and GITHUB_EVENT_PATH as GitHub's runner sets them"
