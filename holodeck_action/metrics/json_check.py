@@ -67,7 +67,7 @@ class JsonValue(FormatModel):
         check_json(self.equals)
         if self.min is not None and self.max is not None and self.min > self.max:
             raise PydanticCustomError("json_bounds", "min must not be above max")
-        if not self.exists and len(self.model_fields_set) > 1:
+        if not self.exists and len(self.model_fields_set.intersection(_CONDITIONS)) > 1:
             raise PydanticCustomError("json_exists", "exists: false cannot be combined with other conditions")
         return self
 

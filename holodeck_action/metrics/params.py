@@ -35,6 +35,7 @@ class EvalParam(StrEnum):
     TURNS = "turns"
     SIMULATED_USER = "simulated_user"
     OTHER_RESPONSE = "other_response"
+    METADATA = "metadata"
 
 
 REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"

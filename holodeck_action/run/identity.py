@@ -11,7 +11,13 @@ from holodeck_action import __version__
 from holodeck_action.record.record import SCHEMA_VERSION
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
 from holodeck_action.suite.loader import graders, metric_classes
-from holodeck_action.suite.model.targets import AnyTarget, ConversationsTarget, PythonTarget, RecordedTarget
+from holodeck_action.suite.model.targets import (
+    AddedTarget,
+    AnyTarget,
+    ConversationsTarget,
+    PythonTarget,
+    RecordedTarget,
+)
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import describe_target
 
@@ -31,6 +37,8 @@ def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
         found[f"the conversations {Path(target.path).name}"] = target.digest
     elif isinstance(target, RecordedTarget):
         found[f"the transcript {Path(target.path).name}"] = content_digest(target_files, target.path, MOST_TRANSCRIPT)
+    elif isinstance(target, AddedTarget):
+        found |= target.digests(target_files)
     for file in named_modules(suite, target):
         # Relative, so that names are the same in every checkout.
         name = os.path.relpath(file, suite.checkout.folder)

@@ -338,6 +338,8 @@ def _evaluator_inputs(metric: PlannedMetric, answer: Answer, shared_inputs: Mapp
         inputs[EvalParam.TOOL_INVOCATIONS.value] = items_or_none(answer.conversation_calls)
     if _uses_file_texts(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
+    if not isinstance(metric.evaluator, EvaluationError) and EvalParam.METADATA in metric.evaluator.PARAM_SPEC.required:
+        inputs[EvalParam.METADATA.value] = answer.metadata
     if config.HAS_MEMBERS:
         calls = items_of(answer.conversation_calls)
         inputs[CONVERSATION_CALLS] = UNKNOWN_CALLS if isinstance(calls, Unknown) else calls

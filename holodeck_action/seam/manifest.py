@@ -281,6 +281,21 @@ class Conversations(NamedTuple):
     open: str
 
 
+class Target(NamedTuple):
+    """A kind of target that the policy file writes as a mapping.
+
+    Attributes:
+        key: the key by which the mapping is recognized.
+        settings: the type of the mapping, a subclass of `suite.model.targets.AddedTarget`, as `module:name`.
+        build: function (`module:name`) that takes the target and the keyword arguments of `targets.factory.build_agent`
+            except `pool` and `receivers`, and returns an `Agent`, or raises a `record.agent_errors.TargetError`.
+    """
+
+    key: str
+    settings: str
+    build: str
+
+
 class Option(NamedTuple):
     """A setting: an input of the Action, and an option of commands.
 
@@ -345,6 +360,7 @@ class Extension(NamedTuple):
         frameworks: frameworks whose agents can be targets.
         observer: functions for agents' spans; None if it has none.
         conversations: kinds of recorded conversations.
+        targets: kinds of targets that the policy file writes as mappings.
         tables: kinds of files with cases.
         formats: formats of `export`.
         documents: documents of `schema`.
@@ -371,6 +387,7 @@ class Extension(NamedTuple):
     frameworks: tuple[Framework, ...] = ()
     observer: Observer | None = None
     conversations: tuple[Conversations, ...] = ()
+    targets: tuple[Target, ...] = ()
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()

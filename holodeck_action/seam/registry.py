@@ -25,6 +25,7 @@ from holodeck_action.seam.manifest import (
     PairFunctions,
     StepCommand,
     Table,
+    Target,
     Tool,
     Users,
 )
@@ -129,6 +130,11 @@ def observer() -> Observer | None:
 def conversations() -> dict[str, Conversations]:
     """Return the kinds of conversations that can be targets, by prefix of the target."""
     return {made.name: made for extension in own_extensions() for made in extension.conversations}
+
+
+def targets() -> dict[str, Target]:
+    """Return the targets that this package's extensions define, by the key of their mapping."""
+    return {made.key: made for extension in own_extensions() for made in extension.targets}
 
 
 def tables() -> dict[str, Table]:

@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from holodeck_action.seam import registry
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.policy import Spans
 from holodeck_action.suite.model.targets import (
+    AddedTarget,
     AnyTarget,
     CallableTarget,
     CommandTarget,
@@ -88,6 +90,10 @@ def build_agent(
 
             listener = _listener(suite, max_bytes, redact, receivers, fixed_port=True)
             return HttpAgent(target, max_bytes, environ, redact, warm_up, listener)
+        case AddedTarget():
+            given = {"checkout": checkout, "environ": environ, "max_bytes": max_bytes, "code": code, "redact": redact}
+            agent: Agent = registry.resolve(registry.targets()[target.kind].build)(target, suite=suite, **given)
+            return agent
 
 
 def _span_reader(suite: Suite, max_bytes: int, redact: Redact) -> SpanReader | None:
@@ -139,6 +145,8 @@ def describe_target(target: AnyTarget) -> str:
             from holodeck_action.suite.hosts import url_without_secrets
 
             return f"http:{url_without_secrets(url)}"
+        case AddedTarget():
+            return f"{target.kind}:{target.shown}"
 
 
 def _redact_command(command: str) -> str:

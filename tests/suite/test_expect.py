@@ -12,7 +12,7 @@ from tests.commands.project import Project, evaluations
 
 OPTIONS = (
     "(allowed: contains, not_contains, contains_any, contains_all, starts_with, ends_with, regex, not_regex, json, "
-    "similar)"
+    "similar"
 )
 
 

@@ -1,7 +1,8 @@
 """The target, which answers the cases: `target` of the policy file, and `--target`."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Literal, TypeVar, Union
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag, WithJsonSchema
@@ -9,7 +10,15 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from holodeck_action.seam import registry
-from holodeck_action.suite.model.base import FormatModel, LazySection, NonBlank, SecretText, text_or_mapping
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.model.base import (
+    ExtensionType,
+    FormatModel,
+    LazySection,
+    NonBlank,
+    SecretText,
+    text_or_mapping,
+)
 from holodeck_action.suite.model.cases import FreeMapping
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -255,7 +264,27 @@ class CallableTarget(FormatModel):
     name: str
 
 
-WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget
+class AddedTarget(FormatModel):
+    """Base of the targets that extensions add; the policy file writes them as a mapping."""
+
+    kind: ClassVar[str]
+    """The key by which the mapping is recognized."""
+
+    @property
+    def shown(self) -> str:
+        """The target as the record shows it after its kind, without secrets."""
+        raise NotImplementedError
+
+    def digests(self, checkout: Checkout) -> dict[str, str]:
+        """Return digests of the files of the checkout that trials depend on, by a description of the file.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        return {}
+
+
+WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget | AddedTarget
 ExternalTarget = WrittenTarget | CallableTarget
 """A target other than the suite's own model."""
 AnyTarget = ModelTarget | ExternalTarget
@@ -297,7 +326,7 @@ def parse_target(value: str) -> WrittenTarget:
 
 
 def _parse_short_form(value: Any) -> WrittenTarget:
-    if isinstance(value, RecordedTarget | PythonTarget | CommandTarget | HttpTarget):
+    if isinstance(value, WrittenTarget):
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("target_form", "must be {forms}, or a mapping of type http", {"forms": FORMS})
@@ -311,13 +340,21 @@ class _ShortForm:
         return no_info_plain_validator_function(_parse_short_form)
 
 
-Target = Annotated[
-    Annotated[
-        WrittenTarget,
-        _ShortForm(),
-        WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}),
-        Tag("text"),
+def _added_key(value: Any) -> str:
+    return next((key for key in registry.targets() if key in value), "mapping")
+
+
+if TYPE_CHECKING:
+    Target = WrittenTarget
+else:
+    _TEXT = Annotated[
+        WrittenTarget, _ShortForm(), WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}), Tag("text")
     ]
-    | Annotated[LazySection[HttpTarget], Tag("mapping")],
-    Discriminator(lambda value: "mapping" if isinstance(value, dict) else "text"),
-]
+    _ADDED = tuple(
+        Annotated[LazySection[ExtensionType(partial(getattr, added, "settings"), Any)], Tag(added.key)]
+        for added in registry.targets().values()
+    )
+    Target = Annotated[
+        Union[(_TEXT, Annotated[LazySection[HttpTarget], Tag("mapping")], *_ADDED)],
+        Discriminator(lambda value: _added_key(value) if isinstance(value, dict) else "text"),
+    ]

@@ -1,0 +1,1 @@
+"""Coding-agent programs that work in a folder: the target `agent`."""

@@ -1,0 +1,13 @@
+"""The programs that are known by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
+from holodeck_action.extensions.agent_programs.adapters.claude import Claude
+from holodeck_action.extensions.agent_programs.adapters.codex import Codex
+from holodeck_action.extensions.agent_programs.adapters.copilot import Copilot
+
+ADAPTERS: Mapping[str, type[Adapter]] = {made.name: made for made in (Claude, Codex, Copilot)}
+"""The adapters by the value of `agent`."""

@@ -1,0 +1,267 @@
+"""The agent that a coding-agent program is: a session has a workspace, and starts the program for each turn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
+from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
+from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
+from holodeck_action.extensions.agent_programs.checks import WorkspaceCheck
+from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
+from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
+from holodeck_action.extensions.agent_programs.settings import AgentTarget
+from holodeck_action.extensions.agent_programs.trajectory import Tokens, Trajectory
+from holodeck_action.extensions.agent_programs.workspace import (
+    Snapshot,
+    WorkspaceError,
+    changes,
+    copy_folder,
+    small_text,
+    snapshot,
+)
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.values import Case, Suite, Turn
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyFact, Session
+from holodeck_action.text.foreign import Redact
+from holodeck_action.text.plain import excerpt
+from holodeck_action.workers.bounded_programs import ProgramError, run_program
+from holodeck_action.workers.permission import CodeAllowed
+from holodeck_action.workers.programs import program_outside
+from holodeck_action.workers.threads import in_daemon_thread
+
+T = TypeVar("T")
+
+_COMMON = ("PATH", "LANG", "LC_ALL", "TZ", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy")
+_CERTIFICATES = ("no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
+"""Variables of the job that every program gets: nothing of the runner, and no secret."""
+_GIT_S = 60.0
+_GIT = ("-c", "user.name=holodeck-action", "-c", "user.email=none@example.invalid", "-c", "commit.gpgsign=false")
+_CLEAN_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+
+
+def build_agent(
+    target: AgentTarget,
+    *,
+    suite: Suite,
+    checkout: Checkout,
+    environ: Mapping[str, str],
+    max_bytes: int,
+    code: CodeAllowed,
+    redact: Redact,
+) -> AgentProgram:
+    """Return the agent of a target; the arguments are those of `targets.factory.build_agent`.
+
+    Raises:
+        TargetError: the program is not installed, or the workspace cannot be read.
+    """
+    try:
+        adapter = (
+            UnknownProgram(target.command or "") if target.agent == UnknownProgram.name else ADAPTERS[target.agent]()
+        )
+    except ValueError:
+        raise TargetError("agent: command needs command, the program and its arguments") from None
+    program = shutil.which(adapter.program, path=environ.get("PATH"))
+    if program is None:
+        way = f"; install it: {adapter.way}" if adapter.way else ""
+        raise TargetError(f"the program {excerpt(adapter.program)} is not on the PATH{way}")
+    fixture = None
+    if target.workspace is not None:
+        try:
+            fixture = checkout.resolve(target.workspace)
+        except OSError as error:
+            raise TargetError(f"the workspace {excerpt(target.workspace)} cannot be used: {error.strerror}") from None
+        if not fixture.is_dir():
+            raise TargetError(f"the workspace {excerpt(target.workspace)} is not a folder")
+    names = (*_COMMON, *_CERTIFICATES, *adapter.passes, *target.env)
+    passed = {name: environ[name] for name in names if environ.get(name)}
+    git = program_outside("git", environ.get("PATH", ""), checkout.roots[0] if checkout.roots else checkout.folder)
+    return AgentProgram(target, adapter, program, fixture, git, passed, max_bytes, code, redact)
+
+
+class AgentProgram(Agent):
+    """A program that answers each turn by working in a folder."""
+
+    def __init__(
+        self,
+        target: AgentTarget,
+        adapter: Adapter,
+        program: str,
+        fixture: Path | None,
+        git: str | None,
+        environ: Mapping[str, str],
+        max_bytes: int,
+        code: CodeAllowed,
+        redact: Redact,
+    ) -> None:
+        self.target, self.adapter, self.program = target, adapter, program
+        self.fixture, self.git, self.environ = fixture, git, environ
+        self.max_bytes, self.code, self.redact = max_bytes, code, redact
+        # Outside of the checkout, whose instructions and skills would be read.
+        self.folder = Path(tempfile.mkdtemp(prefix="holodeck-agent-"))
+        self.shared = self.folder / "shared"
+        self.shared.mkdir()
+
+    @property
+    def unreported(self) -> Mapping[ReplyFact, str]:
+        """The facts that no reply of the program has."""
+        if not isinstance(self.adapter, UnknownProgram):
+            return {}
+        reason = "the stream of a program that is named by its command is unknown"
+        return {"tools": reason, "tokens": reason, "cost": reason, "first token": reason}
+
+    async def open(self, case: Case, trial: int) -> AgentSession:
+        """Make the workspace of a trial."""
+        folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
+        try:
+            before = await _in_thread(lambda: self._prepare(folder))
+            return AgentSession(self, folder, before, _kept_paths(case))
+        except WorkspaceError as error:
+            raise AgentError(f"the workspace {error}", "cannot_start") from None
+        except (OSError, ProgramError) as error:
+            raise AgentError(f"the workspace cannot be made: {error}", "cannot_start") from None
+
+    def _prepare(self, folder: Path) -> Snapshot:
+        places = [folder / name for name in ("workspace", "home", "tmp")]
+        for place in places:
+            place.mkdir()
+        for name in (".claude", ".codex", ".copilot"):
+            (folder / "home" / name).mkdir()
+        workspace = places[0]
+        if self.fixture is not None:
+            copy_folder(self.fixture, workspace)
+        if self.git is not None:
+            # A repository of its own stops the search for instructions and skills in parent folders.
+            for words in (("init", "-q"), ("add", "-A", "-f"), ("commit", "-q", "--allow-empty", "-m", "start")):
+                self._run_git(folder, words)
+        return snapshot(workspace)
+
+    def _run_git(self, folder: Path, words: Sequence[str]) -> None:
+        environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath), "HOME": str(folder / "home")}
+        result = run_program(
+            [self.git or "git", *_GIT, "-c", "core.hooksPath=/dev/null", *words],
+            environ,
+            code=self.code,
+            timeout_s=_GIT_S,
+            max_bytes=1_000_000,
+            folder=folder / "workspace",
+        )
+        if result.code != 0:
+            raise ProgramError(f"git {words[0]} ended with exit code {result.code}")
+
+    async def close(self) -> None:
+        """Remove all workspaces."""
+        await _in_thread(lambda: shutil.rmtree(self.folder, ignore_errors=True))
+
+
+class AgentSession(Session):
+    """One trial: a workspace, and a session of the program that each turn continues."""
+
+    def __init__(self, agent: AgentProgram, folder: Path, before: Snapshot, kept: Sequence[str]) -> None:
+        self._agent, self._folder, self._before, self._kept = agent, folder, before, kept
+        self._session: str | None = None
+        self._used: Tokens | None = None
+        self._cost_usd: float | None = None
+        self._turns = 0
+        self._failed = False
+        self._running: ProgramRun | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """The folder in which the agent works."""
+        return self._folder / "workspace"
+
+    async def send(self, turn: Turn) -> Reply:
+        """Start the program with the turn's input, and wait for its end."""
+        if self._failed:
+            raise AgentError("the program was stopped after an earlier turn failed", "session_ended")
+        if self._turns and self._session is None:
+            raise AgentError(
+                f"{self._agent.adapter.program} has no session that a second turn could continue", "session_ended"
+            )
+        self._failed = True
+        agent = self._agent
+        launch = Launch(
+            model=agent.target.model,
+            workspace=self.workspace,
+            home=self._folder / "home",
+            shared=agent.shared,
+            session=self._session,
+            options=agent.target.options,
+            environ=agent.environ,
+        )
+        environ = {
+            **agent.environ,
+            **agent.adapter.environ(launch),
+            "HOME": str(launch.home),
+            "TMPDIR": str(self._folder / "tmp"),
+        }
+        arguments = [agent.program, *agent.adapter.arguments(launch)]
+        self._running = ProgramRun(arguments, environ, self._folder, turn.input, agent.code)
+        finished = await self._running.wait(agent.max_bytes, agent.target.max_calls, agent.adapter)
+        reply = await _in_thread(lambda: self._reply(finished))
+        self._failed = reply.error is not None
+        self._turns += 1
+        return reply
+
+    def _reply(self, finished: Finished) -> Reply:
+        agent = self._agent
+        trajectory = finished.trajectory(agent.adapter, self._folder / "home", self._session)
+        try:
+            changed = changes(self.workspace, self._before, agent.fixture)
+        except WorkspaceError as error:
+            raise AgentError(f"the workspace {error}", "bad_reply") from None
+        self._session = trajectory.session or self._session
+        changed["files"] = {name: _kept_file(self.workspace, name) for name in self._kept}
+        return reply_of(self._of_turn(trajectory), changed, self.workspace, agent.target, agent.max_bytes, agent.redact)
+
+    def _of_turn(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory with the tokens and the cost of this turn instead of the session's."""
+        from msgspec.structs import replace
+
+        tokens, cost = trajectory.tokens, trajectory.cost_usd
+        if tokens is not None and self._used is not None and self._agent.adapter.totals_tokens:
+            trajectory = replace(trajectory, tokens=tokens.since(self._used))
+        if cost is not None and self._cost_usd is not None:
+            trajectory = replace(trajectory, cost_usd=max(0.0, cost - self._cost_usd))
+        self._used, self._cost_usd = tokens or self._used, cost if cost is not None else self._cost_usd
+        return trajectory
+
+    def partial_turn(self) -> PartialTurn:
+        """Return the calls and tokens of a turn that was stopped."""
+        if self._running is None:
+            return PartialTurn()
+        trajectory = self._running.so_far().trajectory(self._agent.adapter, self._folder / "home", self._session)
+        return partial_of(self._of_turn(trajectory), self.workspace)
+
+    async def close(self) -> None:
+        """Stop the program, and remove the workspace."""
+        if self._running is not None:
+            self._running.kill()
+        await _in_thread(lambda: shutil.rmtree(self._folder, ignore_errors=True))
+
+
+def _kept_paths(case: Case) -> list[str]:
+    """Return the paths of the files that a case's checks read."""
+    configs = (spec.config for turn in case.turns for spec in turn.metrics)
+    checks = (config for config in configs if isinstance(config, WorkspaceCheck))
+    return sorted({path for check in checks for path in check.kept_paths()})
+
+
+def _kept_file(workspace: Path, name: str) -> dict[str, Any]:
+    """Return the facts of a file for the record: whether it exists, and its text if it is a small text."""
+    path = workspace / name
+    if not path.is_file() or not path.resolve().is_relative_to(workspace.resolve()):
+        return {"exists": False}
+    return {"exists": True, "text": small_text(path.resolve())}
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    return await asyncio.wrap_future(in_daemon_thread(call))

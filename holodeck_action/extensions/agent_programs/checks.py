@@ -1,0 +1,476 @@
+"""Checks of what an agent left in its workspace, and of what it did there; each is a required yes or no.
+
+They read the facts that the session stored in the reply's metadata, so that stored trials can be graded again.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.metrics.computed import ComputedMetric
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.json_check import JsonMetric, JsonValue
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult, excerpt, format_count
+from holodeck_action.metrics.text_checks import check_pattern
+from holodeck_action.metrics.tools.matchers import TimedPatterns, format_pattern, format_text
+from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.identity import canonical_json
+from holodeck_action.suite.model.base import Flag, FormatModel, Integer, NonBlank, WrittenText
+from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.text.foreign import Foreign, ForeignError
+
+Pattern = Annotated[NonBlank, AfterValidator(check_pattern)]
+"""A regular expression."""
+Answer = tuple[bool, str]
+"""Whether a check passes, and a sentence with the reason."""
+_MOST_NAMED = 5
+
+
+class WorkspaceCheck(ComputedMetric):
+    """Base class of the checks; none has a threshold."""
+
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.METADATA}))
+
+    @property
+    def pass_mark(self) -> float | None:
+        """1: a check passes or fails."""
+        return 1.0
+
+    @property
+    def grades_content(self) -> bool:
+        """What an agent leaves behind is its answer."""
+        return not self.ONLY_FORBIDS
+
+    def kept_paths(self) -> Sequence[str]:
+        """Return the paths of files whose content the check reads, relative to the workspace."""
+        return ()
+
+    def compute(self, **given: Any) -> EvaluationResult:
+        """Check the facts in `metadata`.
+
+        Raises:
+            EvaluationError: a fact is unknown (code `unknown_fact`), or the check cannot be made.
+        """
+        metadata = given["metadata"]
+        facts = metadata.get("workspace") if isinstance(metadata, Mapping) else None
+        if not isinstance(facts, Mapping):
+            message = f"{self.type} needs a target that works in a workspace (target: {{agent: …}})"
+            raise EvaluationError(message, code="unknown_fact")
+        passed, reason = self.check(facts, given.get("tool_invocations"))
+        return self.result(float(passed), reason, passed=passed)
+
+    @abstractmethod
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the check passes, and a sentence with the reason."""
+
+
+def kept_file(facts: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """Return the stored facts of a file: `exists`, and its `text`, which is None unless the file is a small text.
+
+    Raises:
+        EvaluationError: nothing was kept (code `unknown_fact`).
+    """
+    found = facts.get("files", {}).get(path) if isinstance(facts.get("files"), Mapping) else None
+    if not isinstance(found, Mapping):
+        message = f"the trial kept nothing of {format_text(path)}; run the agent again to check this file"
+        raise EvaluationError(message, code="unknown_fact")
+    return found
+
+
+def _kept_text(facts: Mapping[str, Any], path: str) -> tuple[str | None, str]:
+    """Return the text of a file, and why there is none."""
+    found = kept_file(facts, path)
+    if not found.get("exists"):
+        return None, f"{path} does not exist"
+    text = found.get("text")
+    return (text, "") if isinstance(text, str) else (None, f"{path} is not UTF-8 text of at most 200,000 bytes")
+
+
+def _check_path(value: str) -> str:
+    parts = value.split("/")
+    if value.startswith("/") or ".." in parts or "" in parts:
+        raise PydanticCustomError("workspace_path", "must be a path relative to the workspace, without ..")
+    return value
+
+
+WorkspacePath = Annotated[NonBlank, AfterValidator(_check_path)]
+"""A path relative to the workspace."""
+
+
+class FileConditions(FormatModel):
+    """`file`: conditions on one file of the workspace."""
+
+    path: WorkspacePath
+    """Path, relative to the workspace. Example: `src/refund.py`."""
+    exists: Flag = True
+    """False: the file must not exist."""
+    contains: WrittenText | None = None
+    """Text that the file contains. Example: `def refund`."""
+    matches: Pattern | None = None
+    """A regular expression that is searched for in the file. Example: `def refund`."""
+    equals: NonBlank | None = None
+    """A file with the expected content, relative to the file that names it. Example: `golden/refund.py`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.exists and len(self.model_fields_set) > 2:
+            raise PydanticCustomError("file_exists", "exists: false cannot be combined with other conditions")
+        return self
+
+
+class FileMetric(WorkspaceCheck):
+    """`type: file`: a file of the workspace exists and has a certain content."""
+
+    PLACE = 60
+    SHORT: ClassVar[str | None] = "file"
+    NAMES_FILE = True
+
+    type: Annotated[Literal["file"], Role.KIND] = "file"
+    file: FileConditions
+    """The file. Example: `{path: src/refund.py, contains: def refund}`."""
+
+    _golden: str | None = PrivateAttr(None)
+
+    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+        """Return a copy with the expected content; see `Metric.with_file`."""
+        if self.file.equals is None:
+            return self
+        path = place(self.file.equals)
+        made = self.model_copy(update={"file": self.file.model_copy(update={"equals": path})})
+        try:
+            made._golden = read(path).text()
+        except ForeignError as error:
+            raise ValueError(f"the file {path} {error}") from None
+        return made
+
+    def base_name(self, k: int | None) -> str:
+        """Return the type with the path."""
+        return f"file {format_text(self.file.path, 40)}"
+
+    def kept_paths(self) -> Sequence[str]:
+        """Return the path of the file."""
+        return (self.file.path,)
+
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the file meets all conditions."""
+        wanted = self.file
+        if not wanted.exists:
+            exists = bool(kept_file(facts, wanted.path).get("exists"))
+            return not exists, f"{wanted.path} {'exists' if exists else 'does not exist'}"
+        if wanted.contains is wanted.matches is wanted.equals is None:
+            exists = bool(kept_file(facts, wanted.path).get("exists"))
+            return exists, f"{wanted.path} {'exists' if exists else 'does not exist'}"
+        text, problem = _kept_text(facts, wanted.path)
+        if text is None:
+            return False, problem
+        if wanted.contains is not None and wanted.contains not in text:
+            return False, f"{wanted.path} does not contain {format_text(wanted.contains)}; it is {excerpt(text)}"
+        if wanted.matches is not None and TimedPatterns().search(wanted.matches, text) is None:
+            return False, f"{wanted.path} has no match of {format_pattern(wanted.matches)}; it is {excerpt(text)}"
+        if wanted.equals is not None and text != self._golden:
+            return False, f"{wanted.path} differs from {wanted.equals}{_first_difference(text, self._golden or '')}"
+        return True, f"{wanted.path} is as expected"
+
+
+def _first_difference(text: str, wanted: str) -> str:
+    lines, expected = text.splitlines(), wanted.splitlines()
+    for number, (line, other) in enumerate(zip(lines, expected, strict=False), 1):
+        if line != other:
+            return f" in line {number}: {format_text(line)}, expected {format_text(other)}"
+    return f": it has {format_count(len(lines), 'lines')}, expected {len(expected)}"
+
+
+class DataConditions(JsonValue):
+    """`data`: conditions on a value in a JSON, YAML or TOML file of the workspace."""
+
+    path: WorkspacePath
+    """Path, relative to the workspace; its suffix tells the format. Example: `package.json`."""
+    at: NonBlank = "$"
+    """JSONPath of the value. Example: `$.scripts.test`."""
+
+
+class DataMetric(WorkspaceCheck):
+    """`type: data`: a value in a JSON, YAML or TOML file of the workspace."""
+
+    PLACE = 61
+    SHORT: ClassVar[str | None] = "data"
+
+    type: Annotated[Literal["data"], Role.KIND] = "data"
+    data: DataConditions
+    """The file and the value. Example: `{path: package.json, at: $.scripts.test, equals: vitest}`."""
+
+    _json: JsonMetric = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _check_conditions_of_value(self) -> Self:
+        given = self.data.model_dump(include=self.data.model_fields_set - {"path", "at"})
+        self._json = JsonMetric(paths={self.data.at: JsonValue(**given)})
+        return self
+
+    def base_name(self, k: int | None) -> str:
+        """Return the type with the path and the place."""
+        return f"data {format_text(f'{self.data.path} {self.data.at}', 40)}"
+
+    def kept_paths(self) -> Sequence[str]:
+        """Return the path of the file."""
+        return (self.data.path,)
+
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the value meets all conditions."""
+        text, problem = _kept_text(facts, self.data.path)
+        if text is None:
+            return False, problem
+        try:
+            document = _as_json(self.data.path, text)
+        except ValueError as error:
+            return False, f"{self.data.path} cannot be read: {error}"
+        score, reason, _ = self._json.check(document)
+        return score == 1.0, f"{self.data.path}: {reason.replace('the answer', 'it')}"
+
+
+def _as_json(path: str, text: str) -> str:
+    """Return the data of a file as JSON text; JSON is returned as it is.
+
+    Raises:
+        ValueError: the file cannot be parsed; the message is the reason.
+    """
+    if path.endswith((".yaml", ".yml")):
+        import yaml
+
+        try:
+            return canonical_json(yaml.safe_load(text)).decode()
+        except (yaml.YAMLError, TypeError, RecursionError) as error:
+            raise ValueError(str(error).partition("\n")[0]) from None
+    if path.endswith(".toml"):
+        import tomllib
+
+        return canonical_json(tomllib.loads(text)).decode()
+    return text
+
+
+class ChangedConditions(FormatModel):
+    """`changed`: what the agent may, must and must not change."""
+
+    only: list[NonBlank] | None = None
+    """Patterns of the paths that may change; `**` stands for any folders. Example: `["src/**"]`."""
+    never: list[NonBlank] | None = None
+    """Patterns of the paths that must not change. Example: `["tests/**", ".github/**"]`."""
+    any: list[NonBlank] | None = None
+    """Patterns of which each must match a changed path. Example: `[src/refund.py]`."""
+    max_files: Annotated[Integer, Field(ge=0)] | None = None
+    """Most files that may change; 0: nothing. Example: `5`."""
+    max_lines: Annotated[Integer, Field(ge=0)] | None = None
+    """Most lines that may be added and removed together. Example: `120`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.model_fields_set:
+            raise PydanticCustomError("changed", 'give at least one condition, such as never: ["tests/**"]')
+        return self
+
+
+class ChangedMetric(WorkspaceCheck):
+    """`type: changed`: which files the agent changed, measured against the workspace's first state."""
+
+    PLACE = 62
+    SHORT: ClassVar[str | None] = "changed"
+
+    type: Annotated[Literal["changed"], Role.KIND] = "changed"
+    changed: ChangedConditions
+    """The conditions. Example: `{only: ["src/**"], never: ["tests/**"], max_files: 5}`."""
+
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the changes meet all conditions."""
+        entries = facts.get("changed")
+        if not isinstance(entries, Sequence):
+            raise EvaluationError("it is unknown what the trial changed", code="unknown_fact")
+        paths = [str(entry["path"]) for entry in entries]
+        wanted, problems = self.changed, []
+        outside = [path for path in paths if wanted.only is not None and not _matches_any(path, wanted.only)]
+        forbidden = [path for path in paths if _matches_any(path, wanted.never or ())]
+        missing = [each for each in wanted.any or () if not any(path_matches(path, each) for path in paths)]
+        problems += [f"{_named(forbidden)} must not be changed"] if forbidden else []
+        problems += [f"{_named(outside)} may not be changed"] if outside else []
+        problems += [f"{each} was not changed" for each in missing]
+        if wanted.max_files is not None and len(paths) > wanted.max_files:
+            problems.append(f"{format_count(len(paths), 'files')} were changed, at most {wanted.max_files} may be")
+        if wanted.max_lines is not None:
+            counts = [entry.get(key) for entry in entries for key in ("added_lines", "removed_lines")]
+            if None in counts:
+                unknown = next(entry["path"] for entry in entries if entry.get("added_lines") is None)
+                problems.append(f"the lines of {unknown} cannot be counted, because it is no small text")
+            elif (lines := sum(counts)) > wanted.max_lines:
+                problems.append(f"{format_count(lines, 'lines')} were changed, at most {wanted.max_lines} may be")
+        if problems:
+            return False, "; ".join(problems)
+        return True, f"{_named(paths)} changed, as allowed" if paths else "nothing was changed"
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - _MOST_NAMED
+    return ", ".join(paths[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _matches_any(path: str, patterns: Sequence[str]) -> bool:
+    return any(path_matches(path, pattern) for pattern in patterns)
+
+
+def path_matches(path: str, pattern: str) -> bool:
+    """Return whether a path matches a pattern, in which `*` stands for a part of a name and `**` for any folders."""
+    parts, wanted = path.split("/"), pattern.split("/")
+
+    @cache
+    def matches(at: int, of: int) -> bool:
+        if of == len(wanted):
+            return at == len(parts)
+        if wanted[of] == "**":
+            return any(matches(start, of + 1) for start in range(at, len(parts) + 1))
+        return at < len(parts) and fnmatchcase(parts[at], wanted[of]) and matches(at + 1, of + 1)
+
+    return matches(0, 0)
+
+
+class ArgumentPattern(FormatModel):
+    """A condition on an argument of a call."""
+
+    matches: Pattern
+    """A regular expression that is searched for in the argument. Example: `npm test`."""
+
+
+class CalledConditions(FormatModel):
+    """`called`: the calls of a tool that must or must not be made."""
+
+    tool: NonBlank
+    """The tool, as the program calls it; `*` stands for any text. Example: `Bash`."""
+    args: dict[str, ArgumentPattern] | None = None
+    """Conditions that all arguments of one call must meet. Example: `{command: {matches: npm test}}`."""
+    never: ArgumentPattern | None = None
+    """No argument of any call of the tool may match. Example: `{matches: git push|rm -rf}`."""
+    max: Annotated[Integer, Field(ge=0)] | None = None
+    """Most calls of the tool; 0: none. Example: `30`."""
+
+
+class CalledMetric(WorkspaceCheck):
+    """`type: called`: a tool was called, with certain arguments, or never with others."""
+
+    PLACE = 63
+    SHORT: ClassVar[str | None] = "called"
+    OF_TOOL_CALLS = True
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.METADATA, EvalParam.TOOL_INVOCATIONS}))
+
+    type: Annotated[Literal["called"], Role.KIND] = "called"
+    called: CalledConditions
+    """The tool and its calls. Example: `{tool: Bash, args: {command: {matches: npm test}}}`."""
+
+    def base_name(self, k: int | None) -> str:
+        """Return the type with the tool."""
+        return f"called {format_text(self.called.tool, 40)}"
+
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the calls meet all conditions."""
+        wanted, patterns = self.called, TimedPatterns()
+        made = [call for call in calls or () if fnmatchcase(call.name, wanted.tool)]
+        if wanted.never is not None:
+            for call in made:
+                for text in _texts(call.args):
+                    if patterns.search(wanted.never.matches, text) is not None:
+                        return False, f"{call.name} was called with {excerpt(text)}, which must never be"
+        if wanted.max is not None and len(made) > wanted.max:
+            return (
+                False,
+                f"{wanted.tool} was called {format_count(len(made), 'times')}, at most {wanted.max} are allowed",
+            )
+        if wanted.args is None and (wanted.never is not None or wanted.max is not None):
+            return True, f"{wanted.tool} was called {format_count(len(made), 'times')}, as allowed"
+        meeting = [call for call in made if _meets(call, wanted.args or {}, patterns)]
+        if meeting:
+            return True, f"{wanted.tool} was called as expected"
+        names = _named(sorted({call.name for call in calls or ()})) or "no tool"
+        found = f"{wanted.tool} was called with other arguments" if made else f"{wanted.tool} was not called"
+        return False, f"{found}; called: {names}"
+
+
+def _meets(call: ToolInvocation, args: Mapping[str, ArgumentPattern], patterns: TimedPatterns) -> bool:
+    return all(
+        name in call.args
+        and any(patterns.search(wanted.matches, text) is not None for text in _texts({name: call.args[name]}))
+        for name, wanted in args.items()
+    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for child in value.values():
+                yield from _texts(child)
+        case Sequence():
+            for child in value:
+                yield from _texts(child)
+        case None:
+            return
+        case _:
+            yield str(value)
+
+
+class SkillConditions(FormatModel):
+    """`skill`: the skill that must or must not be used."""
+
+    used: NonBlank | None = None
+    """Name of a skill that must be used. Example: `refunds`."""
+    never: NonBlank | None = None
+    """Name of a skill that must not be used. Example: `refunds`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.used is None) == (self.never is None):
+            raise PydanticCustomError("skill", "give exactly one of used and never")
+        return self
+
+
+_SKILL_TOOLS = ("Skill", "skill", "activate_skill")
+
+
+class SkillMetric(WorkspaceCheck):
+    """`type: skill`: a skill was used, by a call of the program's tool for skills or by reading its SKILL.md."""
+
+    PLACE = 64
+    SHORT: ClassVar[str | None] = "skill"
+    OF_TOOL_CALLS = True
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.METADATA, EvalParam.TOOL_INVOCATIONS}))
+
+    type: Annotated[Literal["skill"], Role.KIND] = "skill"
+    skill: SkillConditions
+    """The skill. Example: `{used: refunds}`."""
+
+    def base_name(self, k: int | None) -> str:
+        """Return the type with the skill."""
+        return f"skill {format_text(self.skill.used or self.skill.never or '', 40)}"
+
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the skill was used, or not."""
+        name = self.skill.used or self.skill.never or ""
+        uses = [call for call in calls or () if _uses(call, name)]
+        worked = [call for call in uses if call.error is None]
+        if self.skill.never is not None:
+            return not uses, f"the skill {name} was {'used' if uses else 'not used'}"
+        if uses and not worked:
+            return False, f"the skill {name} was called, but failed: {excerpt(uses[0].error or '')}"
+        return bool(worked), f"the skill {name} was {'used' if worked else 'not used'}"
+
+
+def _uses(call: ToolInvocation, skill: str) -> bool:
+    texts = [*_texts(call.args)]
+    if call.name in _SKILL_TOOLS:
+        # A plugin's name may precede that of its skill.
+        return any(text.rpartition(":")[2] == skill for text in texts)
+    return any(f"/{skill}/SKILL.md" in f"/{text}" for text in texts)

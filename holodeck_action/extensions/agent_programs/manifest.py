@@ -1,0 +1,16 @@
+"""The manifest of the extension `agent_programs`."""
+
+from __future__ import annotations
+
+from holodeck_action.seam.manifest import Extension, Metric, Target
+
+_HERE = "holodeck_action.extensions.agent_programs"
+
+EXTENSION = Extension(
+    name="agent_programs",
+    help="Coding-agent programs that work in a folder, and checks of what they left there.",
+    metrics=tuple(
+        Metric(name, f"{_HERE}.checks:{name.title()}Metric") for name in ("file", "data", "changed", "called", "skill")
+    ),
+    targets=(Target("agent", settings=f"{_HERE}.settings:AgentTarget", build=f"{_HERE}.agent:build_agent"),),
+)

@@ -1,0 +1,173 @@
+"""One start of a program: its prompt is a file, and its stream another one, which is kept as it came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
+from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
+from holodeck_action.extensions.agent_programs.trajectory import Ended, Event, Trajectory
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.disk import open_new, write_new
+from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
+from holodeck_action.workers.permission import CodeAllowed
+from holodeck_action.workers.processes import KillableProcess, exit_phrase
+
+_LOOK_S = 0.25
+"""Seconds between two looks at the size of a stream."""
+_STREAM_EXPANSION = 20
+"""How much larger than an answer a stream may be: it repeats each part of it."""
+_MOST_SESSION = 64_000_000
+
+
+class Finished(Struct, frozen=True):
+    """The output of a program that has ended, or was stopped.
+
+    Attributes:
+        output: standard output.
+        errors: standard error.
+        exit_code: the exit code, negative for a signal; None if the program was stopped.
+        stopped: why it was stopped; empty if it ended by itself.
+    """
+
+    output: Foreign
+    errors: Foreign
+    exit_code: int | None
+    stopped: str = ""
+
+    def trajectory(self, adapter: Adapter, home: Path, session: str | None) -> Trajectory:
+        """Return the turn; its end is an error if the program was stopped, or ended with a signal or unreadable
+        lines."""
+        if isinstance(adapter, UnknownProgram):
+            events: list[Event] = [{"output": self.output.lossy_text(), "exit_code": self.exit_code}]
+            return self._checked(adapter.read(events))
+        events, unreadable = self._events()
+        found = adapter.read(events)
+        file = adapter.session_file(home, found.session or session or "") if found.session or session else None
+        if file is not None:
+            found = adapter.read([*_lines_of(file), *events])
+        if unreadable and not self.stopped:
+            ended = Ended("infrastructure", f"wrote {unreadable} lines that are not JSON")
+            return self._checked(replace(found, ended=ended))
+        return self._checked(found)
+
+    def _checked(self, found: Trajectory) -> Trajectory:
+        if self.stopped:
+            return replace(found, ended=Ended("agent", self.stopped))
+        if found.ended.how == "completed" and self.exit_code != 0:
+            return replace(found, ended=Ended("infrastructure", exit_phrase(self.exit_code or 0)))
+        return found
+
+    def _events(self) -> tuple[list[Event], int]:
+        """Return the lines that are JSON objects, and the number of others."""
+        events: list[Event] = []
+        unreadable = 0
+        for line in self.output.lines():
+            try:
+                value = line.lossy_json()
+            except ForeignError:
+                unreadable += 1 if line.lossy_text().strip() else 0
+                continue
+            if isinstance(value, dict):
+                events.append(value)
+        return events, unreadable
+
+
+def _lines_of(file: Path) -> list[Event]:
+    try:
+        content = read_file(file, _MOST_SESSION, follow_links=False)
+    except OSError:
+        return []
+    return Finished(content, Foreign(b""), None)._events()[0]
+
+
+class ProgramRun:
+    """A program that runs, with the prompt as its standard input."""
+
+    def __init__(
+        self, arguments: Sequence[str], environ: Mapping[str, str], folder: Path, prompt: str, code: CodeAllowed
+    ) -> None:
+        """Start the program.
+
+        Args:
+            arguments: absolute path of the program and its arguments.
+            environ: the whole environment.
+            folder: the trial's folder, in which the program works in `workspace`.
+            prompt: the text of its standard input.
+            code: the permission to start it.
+
+        Raises:
+            AgentError: the program cannot be started.
+        """
+        number = next(at for at in range(1_000_000) if not (folder / f"turn-{at}.prompt").exists())
+        self._output, self._errors = folder / f"turn-{number}.jsonl", folder / f"turn-{number}.stderr"
+        asked = folder / f"turn-{number}.prompt"
+        write_new(asked, [prompt.encode("utf-8", "replace")])
+        with open_file(asked, None) as stdin, open_new(self._output) as stdout, open_new(self._errors) as stderr:
+            try:
+                self._process = KillableProcess(
+                    arguments,
+                    environ,
+                    code=code,
+                    folder=folder / "workspace",
+                    stdin=stdin.fileno(),
+                    stdout=stdout.fileno(),
+                    stderr=stderr.fileno(),
+                )
+            except OSError as error:
+                raise AgentError(f"the program cannot be started: {error.strerror}", "cannot_start") from None
+        self._exit_code: int | None = None
+
+    async def wait(self, max_bytes: int, max_calls: int, adapter: Adapter) -> Finished:
+        """Wait until the program ends; stop it if its stream is too long, or has too many calls of tools."""
+        ended = asyncio.Event()
+
+        def note(code: int) -> None:
+            self._exit_code = code
+            ended.set()
+
+        self._process.call_on_exit(note)
+        read = 0
+        try:
+            while not ended.is_set():
+                try:
+                    async with asyncio.timeout(_LOOK_S):
+                        await ended.wait()
+                except TimeoutError:
+                    size = self._output.stat().st_size
+                    stopped = self._excess(size, read, max_bytes, max_calls, adapter)
+                    read = size
+                    if stopped:
+                        self.kill()
+                        await ended.wait()
+                        return self.so_far(stopped)
+        except BaseException:
+            self.kill()
+            raise
+        return self.so_far()
+
+    def _excess(self, size: int, read: int, max_bytes: int, max_calls: int, adapter: Adapter) -> str:
+        """Return why the program must be stopped; empty if it need not be."""
+        most = max_bytes * _STREAM_EXPANSION
+        if size > most:
+            return f"wrote more than {most:,} bytes (see limits.max_response_bytes); it was stopped"
+        if size == read or isinstance(adapter, UnknownProgram):
+            return ""
+        calls = adapter.read(self.so_far()._events()[0]).calls or ()
+        return (
+            f"made more than {max_calls} calls of tools (max_calls); it was stopped" if len(calls) > max_calls else ""
+        )
+
+    def so_far(self, stopped: str = "") -> Finished:
+        """Return the output of the program so far."""
+        output, errors = (read_file(path, 10**10, follow_links=False) for path in (self._output, self._errors))
+        return Finished(output, errors, self._exit_code, stopped)
+
+    def kill(self) -> None:
+        """Stop the program and all its descendants."""
+        self._process.kill()

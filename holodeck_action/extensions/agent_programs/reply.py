@@ -1,0 +1,100 @@
+"""A turn of a program as a reply, in the terms of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.extensions.agent_programs.settings import AgentTarget
+from holodeck_action.extensions.agent_programs.trajectory import Call, Tokens, Trajectory
+from holodeck_action.targets.protocol import PartialTurn, Reply
+from holodeck_action.targets.reply import reply_from_mapping
+from holodeck_action.text.foreign import Foreign, Redact
+
+
+def reply_of(
+    trajectory: Trajectory,
+    changed: Mapping[str, Any],
+    workspace: Path,
+    target: AgentTarget,
+    max_bytes: int,
+    redact: Redact,
+) -> Reply:
+    """Return the reply of a turn.
+
+    Args:
+        trajectory: the turn.
+        changed: what was changed in the workspace (see `workspace.changes`).
+        workspace: absolute path of the workspace; paths in arguments become relative to it.
+        target: the target.
+        max_bytes: maximum bytes of the reply.
+        redact: removes secrets from the reason of an error.
+
+    Raises:
+        AgentError: the reply is too large, or a value in it is not allowed.
+    """
+    agent = {
+        "program": target.agent,
+        "version": trajectory.version,
+        "ended": trajectory.ended.how,
+        "skills": None if trajectory.skills is None else list(trajectory.skills),
+        "confined": False,
+    }
+    mapping = {**_facts(trajectory, workspace), "metadata": {"agent": agent, "workspace": changed}}
+    match trajectory.ended.how:
+        case "completed":
+            mapping["response"] = _relative(trajectory.text, workspace)
+        case "cut_off":
+            mapping |= {"response": _relative(trajectory.text, workspace), "finish_reason": "length"}
+        case how:
+            reason = Foreign.of_text(f"{target.agent} {trajectory.ended.reason}").short_line(redact)
+            mapping["error"] = {"message": reason, "kind": how}
+    return reply_from_mapping(mapping, max_bytes=max_bytes)
+
+
+def partial_of(trajectory: Trajectory, workspace: Path) -> PartialTurn:
+    """Return the known calls and tokens of a turn that was stopped."""
+    reply = reply_from_mapping({"response": "", **_facts(trajectory, workspace)}, max_bytes=10**9)
+    return PartialTurn(reply.tool_invocations, reply.usage)
+
+
+def _facts(trajectory: Trajectory, workspace: Path) -> dict[str, Any]:
+    calls = trajectory.calls
+    return {
+        "tool_invocations": None if calls is None else [_invocation(call, workspace) for call in calls],
+        "usage": None if trajectory.tokens is None else _usage(trajectory.tokens, trajectory),
+        "model": trajectory.model or None,
+    }
+
+
+def _usage(tokens: Tokens, trajectory: Trajectory) -> dict[str, Any]:
+    return {
+        "model": trajectory.model or None,
+        "prompt_tokens": tokens.prompt,
+        "cached_tokens": tokens.cached,
+        "completion_tokens": tokens.completion,
+        "reasoning_tokens": tokens.reasoning,
+        # Zero for a model whose price a program does not know.
+        "cost_usd": trajectory.cost_usd or None,
+    }
+
+
+def _invocation(call: Call, workspace: Path) -> dict[str, Any]:
+    args = dict(_relative(call.args, workspace))
+    result: Any = None if call.result is None else _relative(call.result, workspace)
+    if call.exit_code is not None:
+        result = {"output": result or "", "exit_code": call.exit_code}
+    return {"name": call.name or "unknown", "args": args, "result": result, "error": call.error}
+
+
+def _relative(value: Any, workspace: Path) -> Any:
+    """Return a value with the paths of the workspace relative to it."""
+    match value:
+        case str():
+            return value.replace(f"{workspace}/", "").replace(str(workspace), ".")
+        case dict():
+            return {key: _relative(child, workspace) for key, child in value.items()}
+        case list():
+            return [_relative(child, workspace) for child in value]
+    return value

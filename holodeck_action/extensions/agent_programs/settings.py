@@ -1,0 +1,59 @@
+"""The settings of the target `agent`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
+from holodeck_action.extensions.agent_programs.workspace import tree_digest
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.model.base import Flag, Integer, NonBlank
+from holodeck_action.suite.model.targets import AddedTarget
+
+
+class AgentTarget(AddedTarget):
+    """`target: {agent: NAME}`: answers from a coding-agent program that works in a folder."""
+
+    kind = "agent"
+
+    agent: NonBlank
+    """The program: `claude`, `codex` or `copilot`; `command` for another one. Example: `claude`."""
+    command: NonBlank | None = None
+    """With `agent: command`: the program and its arguments. Its output is the answer; its tool calls are unknown.
+    Example: `my-agent --headless`."""
+    model: NonBlank | None = None
+    """The model, as the program names it; the program's own default when absent. Example: `claude-sonnet-5`."""
+    workspace: NonBlank | None = None
+    """The folder in which the agent works, relative to agent.yaml. Each trial gets a fresh copy of it, outside the
+    checkout, which is its own Git repository. An empty folder when absent. Example: `fixtures/shop`."""
+    options: dict[str, str | Flag | None] = Field(default_factory=dict)
+    """Further options of the program, by name without dashes. Example: `{max-turns: "20"}`."""
+    env: list[NonBlank] = Field(default_factory=list)
+    """Names of variables of the job that the program gets, besides the key of its provider. Example: `[NPM_TOKEN]`."""
+    max_calls: Annotated[Integer, Field(gt=0)] = 200
+    """Most tool calls of one turn; the program is stopped after them. Example: `50`."""
+
+    @field_validator("agent")
+    @classmethod
+    def _check_agent(cls, value: str) -> str:
+        if value not in (*ADAPTERS, COMMAND):
+            names = ", ".join((*ADAPTERS, COMMAND))
+            raise PydanticCustomError("agent_program", "must be one of {names}", {"names": names})
+        return value
+
+    @property
+    def shown(self) -> str:
+        """The program and its model."""
+        return self.agent if self.model is None else f"{self.agent}:{self.model}"
+
+    def digests(self, checkout: Checkout) -> dict[str, str]:
+        """Return the digest of the workspace."""
+        if self.workspace is None:
+            return {}
+        return {f"the workspace {self.workspace}": tree_digest(checkout.resolve(self.workspace))}
+
+
+COMMAND: Literal["command"] = "command"

@@ -1,0 +1,132 @@
+"""What one turn of a coding-agent program was, whatever the program calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+How = Literal["completed", "cut_off", "agent", "infrastructure"]
+"""How a turn ended: with an answer, at a token limit, by the agent's own fault, or by that of a service it needs."""
+
+
+class Ended(Struct, frozen=True):
+    """How a turn ended, and the reason as a clause after the program's name; empty if it was completed."""
+
+    how: How
+    reason: str = ""
+
+
+COMPLETED = Ended("completed")
+NO_END = Ended("infrastructure", "ended without its last event, so it is unknown whether it had finished")
+
+
+class Call(Struct, frozen=True):
+    """A call of a tool.
+
+    Attributes:
+        name: the tool's name, as the program calls it.
+        args: the arguments.
+        result: text of the result; None if the stream does not report it.
+        error: why the call failed; None if it did not, or if the stream does not report it.
+        exit_code: exit code of a command; None if the stream does not report it.
+    """
+
+    name: str
+    args: Mapping[str, Any]
+    result: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+class Tokens(Struct, frozen=True):
+    """Tokens of model calls.
+
+    Attributes:
+        prompt: tokens of all prompts, cached ones included.
+        cached: the part of `prompt` that came from the provider's cache.
+        completion: tokens of all answers, reasoning included.
+        reasoning: the part of `completion` that is reasoning; None if the stream does not report it.
+    """
+
+    prompt: int
+    cached: int
+    completion: int
+    reasoning: int | None = None
+
+    def since(self, earlier: Tokens) -> Tokens:
+        """Return the tokens that were added to an earlier total."""
+        known = self.reasoning is not None and earlier.reasoning is not None
+        return Tokens(
+            self.prompt - earlier.prompt,
+            self.cached - earlier.cached,
+            self.completion - earlier.completion,
+            (self.reasoning or 0) - (earlier.reasoning or 0) if known else None,
+        )
+
+
+class Trajectory(Struct, frozen=True):
+    """One turn of a program.
+
+    Attributes:
+        text: the last message of the agent.
+        ended: how the turn ended.
+        calls: the calls of tools, in order; None if the program does not report it them.
+        session: id with which the next turn continues; None if the stream has none.
+        model: name of the model; None if the stream does not report it.
+        version: version of the program; None if the stream does not report it.
+        tokens: tokens of the turn, or of the session so far if the adapter says so; None if the stream has none.
+        cost_usd: cost as the program tells it, of the session so far; None if it tells none.
+        skills: names of the skills that the program offered to the model; None if the stream does not report it.
+    """
+
+    text: str
+    ended: Ended
+    calls: tuple[Call, ...] | None = None
+    session: str | None = None
+    model: str | None = None
+    version: str | None = None
+    tokens: Tokens | None = None
+    cost_usd: float | None = None
+    skills: tuple[str, ...] | None = None
+
+
+Event = Mapping[str, Any]
+"""One line of a program's stream."""
+
+
+def mapping_at(event: Any, *path: str) -> Mapping[str, Any]:
+    """Return the object at a path of keys; an empty one if there is none."""
+    found = value_at(event, *path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def value_at(event: Any, *path: str) -> Any:
+    """Return the value at a path of keys; None if there is none."""
+    for key in path:
+        event = event.get(key) if isinstance(event, Mapping) else None
+    return event
+
+
+def text_at(event: Any, *path: str) -> str | None:
+    """Return the text at a path of keys; None if there is none."""
+    found = value_at(event, *path)
+    return found if isinstance(found, str) else None
+
+
+def count_at(event: Any, *path: str) -> int:
+    """Return the count at a path of keys; 0 if there is none."""
+    found = value_at(event, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else 0
+
+
+def items_at(event: Any, *path: str) -> Iterable[Mapping[str, Any]]:
+    """Return the objects in the list at a path of keys; nothing if there is none."""
+    found = value_at(event, *path)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, Sequence) else []
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not blank."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

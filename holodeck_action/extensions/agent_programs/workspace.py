@@ -1,0 +1,194 @@
+"""The folder in which an agent works: a copy of a fixture, and what the agent changed in it."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.record.disk import UNSYNCED_DISK, write_new
+from holodeck_action.text.foreign import Foreign, ForeignError, RefusedFileError, read_file
+
+MOST_FILES = 20_000
+"""Maximum number of files in a workspace."""
+MOST_BYTES = 500_000_000
+"""Maximum bytes of all files of a workspace."""
+_MOST_TEXT = 200_000
+"""Maximum bytes of a file whose difference is shown."""
+_MOST_DIFFERENCE = 64_000
+"""Maximum characters of the difference of a trial that the record keeps."""
+_OWN = (".git",)
+"""Folders at the top of a workspace that programs keep for themselves."""
+
+
+class WorkspaceError(Exception):
+    """A workspace cannot be made or read; the message is a clause to write after its name."""
+
+
+class Entry(Struct, frozen=True):
+    """One file: digest of its content (of the target's path of a link), size in bytes, and whether it can be run."""
+
+    sha256: str
+    size: int
+    executable: bool
+    link: bool = False
+
+
+Snapshot = Mapping[str, Entry]
+"""The files of a workspace by their relative paths."""
+
+
+def walk(folder: Path) -> Iterator[str]:
+    """Yield the relative paths of the files and links in a folder, sorted, without those of `.git`.
+
+    Raises:
+        WorkspaceError: there are too many.
+    """
+    found: list[str] = []
+    for place, folders, files in os.walk(folder):
+        above = os.path.relpath(place, folder)
+        if above == ".":
+            folders[:] = [name for name in folders if name not in _OWN]
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        found += [os.path.normpath(os.path.join(above, name)) for name in (*files, *links)]
+        if len(found) > MOST_FILES:
+            raise WorkspaceError(f"has more than {MOST_FILES:,} files")
+    yield from sorted(found)
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """Return the files of a folder.
+
+    Raises:
+        WorkspaceError: the folder is too large, or a file cannot be read.
+    """
+    found: dict[str, Entry] = {}
+    left = MOST_BYTES
+    for name in walk(folder):
+        try:
+            found[name] = _entry(folder / name, left)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise WorkspaceError(f"has a file that cannot be read, {name}: {error.strerror}") from None
+        left -= found[name].size
+    return found
+
+
+def _entry(path: Path, left: int) -> Entry:
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        target = os.fsencode(os.readlink(path))
+        return Entry(hashlib.sha256(target).hexdigest(), len(target), executable=False, link=True)
+    if not stat.S_ISREG(status.st_mode):
+        return Entry("", 0, executable=False)
+    content = read_file(path, left, follow_links=False)
+    return Entry(content.digest(), len(content), executable=bool(status.st_mode & stat.S_IXUSR))
+
+
+def tree_digest(folder: Path) -> str:
+    """Return a digest of the paths and contents of a folder's files.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    if not folder.is_dir():
+        raise NotADirectoryError(20, "it is not a folder")
+    try:
+        lines = [f"{name}\0{entry.sha256}\0{entry.executable:d}\n" for name, entry in snapshot(folder).items()]
+    except WorkspaceError as error:
+        raise RefusedFileError(str(error)) from None
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def copy_folder(source: Path, to: Path) -> None:
+    """Copy a folder's files, with their permission to be run; a link is copied if it leads to inside of the folder.
+
+    Raises:
+        WorkspaceError: the folder is too large, or a file cannot be copied.
+    """
+    root, left = Path(os.path.realpath(source)), MOST_BYTES
+    for name in walk(root):
+        path, copy = root / name, to / name
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():
+                if not Path(os.path.realpath(path)).is_relative_to(root):
+                    raise WorkspaceError(f"has a link that leads out of it: {name}")
+                os.symlink(os.readlink(path), copy)
+                continue
+            content = read_file(path, left, follow_links=False)
+            left -= len(content)
+            write_new(copy, [content.parse(bytes)], UNSYNCED_DISK)
+            os.chmod(copy, 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
+        except OSError as error:
+            raise WorkspaceError(f"has a file that cannot be copied, {name}: {error.strerror}") from None
+
+
+def changes(folder: Path, before: Snapshot, original: Path | None) -> dict[str, Any]:
+    """Return the changes of a workspace since a snapshot, as JSON values for the record.
+
+    Args:
+        folder: the workspace.
+        before: its files before.
+        original: the folder of which it is a copy; None if it was empty.
+
+    Returns:
+        `changed`: each file with `path`, `change` (`added`, `modified` or `deleted`), `sha256`, `added_lines` and
+        `removed_lines` (None unless the file is a small text); `difference`: a unified difference of the
+        texts; `difference_cut`: whether it was cut.
+
+    Raises:
+        WorkspaceError: the workspace cannot be read.
+    """
+    after = snapshot(folder)
+    found, shown, size, cut = [], [], 0, False
+    for name in sorted({*before, *after}):
+        if before.get(name) == after.get(name):
+            continue
+        lines = _difference(name, original, folder, before.get(name), after.get(name))
+        change = "added" if name not in before else "modified" if name in after else "deleted"
+        counts = (None, None) if lines is None else tuple(sum(map(_is_change(sign), lines[2:])) for sign in "+-")
+        digest = after[name].sha256 if name in after else None
+        found.append(
+            {"path": name, "change": change, "sha256": digest, "added_lines": counts[0], "removed_lines": counts[1]}
+        )
+        for line in lines or ():
+            size += len(line) + 1
+            cut |= size > _MOST_DIFFERENCE
+            if not cut:
+                shown.append(line)
+    return {"changed": found, "difference": "\n".join(shown), "difference_cut": cut}
+
+
+def _is_change(sign: str) -> Any:
+    return lambda line: line.startswith(sign)
+
+
+def _difference(
+    name: str, original: Path | None, folder: Path, before: Entry | None, after: Entry | None
+) -> list[str] | None:
+    """Return the unified difference of a file; None unless it is a small text."""
+    old, new = (
+        "" if entry is None else None if place is None else small_text(place / name)
+        for entry, place in ((before, original), (after, folder))
+    )
+    if old is None or new is None:
+        return None
+    names = (f"a/{name}", f"b/{name}")
+    return list(difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""))
+
+
+def small_text(path: Path) -> str | None:
+    """Return the content of a small text file; None for another file."""
+    try:
+        content: Foreign = read_file(path, _MOST_TEXT, follow_links=False)
+        return content.text()
+    except (OSError, ForeignError):
+        return None

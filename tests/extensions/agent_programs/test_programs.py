@@ -1,0 +1,137 @@
+"""Coding-agent programs as targets, by streams of the real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record
+from tests.commands.project import Project
+
+STREAMS = Path(__file__).parent / "streams"
+PROGRAMS = ("claude", "codex", "copilot")
+DONE = "Finished: wrote notes.txt and ran one command."
+ENDS = {
+    "work": "",
+    "fail": "",
+    "say": "",
+    "skill": "",
+    "401": "infrastructure_error",
+    "429": "infrastructure_error",
+    "w500": "infrastructure_error",
+    "cut": "infrastructure_error",
+    "wcut": "infrastructure_error",
+    "empty": "infrastructure_error",
+    "max": "cut_off",
+}
+"""How each recording must end; empty for an answer. The exit codes of many are 0."""
+
+
+def install(project: Project, *programs: str) -> dict[str, str]:
+    """Put players of recorded streams on the PATH; returns the environment."""
+    for program in programs:
+        file = project.write(
+            f"bin/{program}",
+            f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / "player.py"} {program} {STREAMS} "$@"\n',
+        )
+        file.chmod(0o755)
+    return {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
+def run(project: Project, program: str, *scenarios: str, **target: Any) -> tuple[int, Record, str]:
+    """Run one case for each recording."""
+    environ = install(project, program)
+    project.suite(
+        [{"name": name, "input": f"Do it. SCN={name}"} for name in scenarios],
+        [{"type": "contains", "value": "e"}],
+    )
+    project.policy(target={"agent": program, **target})
+    finished, record = project.evaluate(**environ)
+    return finished.code, record, finished.stdout + finished.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_how_a_turn_ended_is_read_from_the_stream(project: Project, program: str) -> None:
+    code, record, _ = run(project, program, *ENDS)
+    found = {case.name: case.trials[0].turns[0].error for case in record.cases}
+    assert {name: error.code if error else "" for name, error in found.items()} == ENDS
+    assert code == 3
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program: str) -> None:
+    project.write("shop/AGENTS.md", "Be kind.\n")
+    code, record, said = run(project, program, "work", workspace="shop")
+    (turn,) = record.cases[0].trials[0].turns
+    assert (code, turn.response) == (0, DONE), said
+    calls = turn.tool_invocations or ()
+    assert len(calls) == 2
+    assert "notes.txt" in json.dumps(calls[0].args)
+    assert str(project.folder) not in json.dumps([dict(call.args) for call in calls])
+    assert "/tmp" not in json.dumps([dict(call.args) for call in calls])
+    output = dict(calls[1].result)
+    assert "ok-42" in output["output"]
+    assert output["exit_code"] == 0
+    assert turn.usage is not None
+    assert (turn.usage.prompt_tokens, turn.usage.cached_tokens, turn.usage.completion_tokens) == (3000, 1200, 150)
+    changed = turn.metadata["workspace"]["changed"]
+    assert [(each["path"], each["change"], each["added_lines"]) for each in changed] == [("notes.txt", "added", 1)]
+    assert "+hello from the fake" in turn.metadata["workspace"]["difference"]
+    assert record.provenance.target == f"agent:{program}"
+    assert not (project.folder / "shop" / "notes.txt").exists()
+
+
+CHECKS: dict[str, tuple[dict[str, Any], str]] = {
+    "exists": ({"file": {"path": "notes.txt"}}, ""),
+    "contains": ({"file": {"path": "notes.txt", "contains": "hello"}}, ""),
+    "unchanged file": ({"file": {"path": "AGENTS.md", "matches": "^Be kind"}}, ""),
+    "equals": ({"file": {"path": "notes.txt", "equals": "golden.txt"}}, "differs from golden.txt in line 1"),
+    "missing": ({"file": {"path": "src/refund.py"}}, "src/refund.py does not exist"),
+    "must be absent": ({"file": {"path": "notes.txt", "exists": False}}, "notes.txt exists"),
+    "data": ({"data": {"path": "package.json", "at": "$.scripts.test", "equals": "vitest"}}, ""),
+    "yaml": ({"data": {"path": "ci.yaml", "at": "$.jobs[*].name", "regex": "^b"}}, '$.jobs[*].name is "test"'),
+    "toml": (
+        {"data": {"path": "pyproject.toml", "at": "$.project.version", "exists": False}},
+        "expected nothing there",
+    ),
+    "only": ({"changed": {"only": ["notes.*"], "max_files": 1, "max_lines": 1}}, ""),
+    "outside": ({"changed": {"only": ["src/**"]}}, "notes.txt may not be changed"),
+    "forbidden": ({"changed": {"never": ["**/notes.txt"]}}, "notes.txt must not be changed"),
+    "nothing": ({"changed": {"max_files": 0}}, "1 file were changed, at most 0 may be"),
+    "wanted": ({"changed": {"any": ["src/refund.py"]}}, "src/refund.py was not changed"),
+    "called": ({"called": {"tool": "command_*", "args": {"command": {"matches": "cat notes"}}}}, ""),
+    "other arguments": ({"called": {"tool": "command_execution", "args": {"command": {"matches": "npm"}}}}, "other"),
+    "never": ({"called": {"tool": "command_execution", "never": {"matches": "cat"}}}, "must never be"),
+    "too often": ({"called": {"tool": "*", "max": 1}}, "was called 2 times, at most 1"),
+    "no skill": ({"skill": {"used": "greeter"}}, "the skill greeter was not used"),
+    "not the skill": ({"skill": {"never": "greeter"}}, ""),
+}
+"""An entry of `expect`, and words of the reason if it fails."""
+
+
+@pytest.mark.full
+def test_what_was_left_and_done_is_checked(project: Project) -> None:
+    environ = install(project, "codex")
+    project.write("golden.txt", "good bye\n")
+    project.write("shop/AGENTS.md", "Be kind.\n")
+    project.write("shop/package.json", '{"scripts": {"test": "vitest"}}')
+    project.write("shop/ci.yaml", "jobs: [{name: build}, {name: test}]\n")
+    project.write("shop/pyproject.toml", '[project]\nversion = "1"\n')
+    cases = [{"name": name, "input": "SCN=work", "expect": [check]} for name, (check, _) in CHECKS.items()]
+    project.suite(cases, evaluations=None)
+    project.policy(target={"agent": "codex", "workspace": "shop"}, limits={"concurrency": 4})
+    finished = project.run("run", "-o", "out", **environ)
+    assert finished.code == 1, finished.stderr
+    record = read_record(project.out / "results.json")
+    found = {case.name: case.trials[0].turns[0].evaluations[-1] for case in record.cases}
+    failed = {name: words for name, (_, words) in CHECKS.items() if words}
+    assert {name: each.error for name, each in found.items() if each.error is not None} == {}
+    assert {name for name, each in found.items() if each.score == 0.0} == {*failed}
+    assert [name for name, words in failed.items() if words not in (found[name].explanation or "")] == []
