@@ -80,6 +80,7 @@ def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program
     assert "ok-42" in output["output"]
     assert output["exit_code"] == 0
     assert turn.usage is not None
+    assert turn.metadata is not None
     assert (turn.usage.prompt_tokens, turn.usage.cached_tokens, turn.usage.completion_tokens) == (3000, 1200, 150)
     changed = turn.metadata["workspace"]["changed"]
     assert [(each["path"], each["change"], each["added_lines"]) for each in changed] == [("notes.txt", "added", 1)]
