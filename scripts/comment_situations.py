@@ -54,7 +54,8 @@ from holodeck_action.text.terminal import Terminal
 from scripts.render_comment_picture import WIDTH, PictureError, comment_page, find_browser, photograph
 
 _HEAD, _BASE = "a1b2c3d4" * 5, "0f1e2d3c" * 5
-_AT = LinkContext("https://github.com", "octo/shop", _HEAD, "https://github.com/octo/shop/actions/runs/77")
+_RUN = "https://github.com/octo/shop/actions/runs/77"
+_AT = LinkContext("https://github.com", "octo/shop", _HEAD, _RUN, check_fails="violation")
 _MARKER = "<!-- holodeck-action:report:ci -->"
 _TOPICS = (
     "Return window",

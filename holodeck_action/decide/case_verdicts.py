@@ -42,7 +42,7 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
     criteria, score = evaluation.criteria, evaluation.score
     if evaluation.status == "skipped":
         return "skipped", explanation
-    name = criteria.title or evaluation.evaluator_name
+    name = evaluation.evaluator_name
     if evaluation.status != "completed":
         why = evaluation.error.message if evaluation.error else explanation
         return "error", f"{name} not evaluated{f': {why}' if why not in ('', 'not evaluated') else ''}"

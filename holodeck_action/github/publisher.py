@@ -349,7 +349,7 @@ class Publisher:
     def _place_with_commit(self) -> LinkContext:
         """Return the `LinkContext` with the commit. For some events, the commit is known only from the pull request."""
         known = self._destination.sha or (self._found.sha if self._found is not None else None)
-        return replace(self._place, sha=known)
+        return replace(self._place, sha=known, check_fails=self._options.check_fail_on if self._options.check else "")
 
     def _find_pulls(self) -> FoundPulls:
         """Return the pull requests of the destination; GitHub is called at most once."""

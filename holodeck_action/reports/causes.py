@@ -13,8 +13,9 @@ from holodeck_action.decide.error_table import Actor
 from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.reports.report_views import CaseView, CaseViews, ConversationView, Report, TurnView
-from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_shares, trait_text, traits_of
+from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_shares, traits_of
 from holodeck_action.text.lazy_patterns import lazy_pattern
+from holodeck_action.text.plain import one_line
 
 Standing = Literal["worse", "failing", "before"]
 """Status of a failing case: it passed on the base, was not compared, or already failed on the base."""
@@ -25,6 +26,7 @@ MAX_UNGROUPED = 3
 """Maximum number of failing cases that a report shows without a table of their causes."""
 _MAX_REASON = 2000
 """Maximum number of characters of a reason to compare."""
+_MAX_ANSWER = 120
 
 _QUOTED = lazy_pattern(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”")
 _NUMBER = lazy_pattern(r"(?<![\w.])-?\d[\d,.]*\d|\b\d\b")
@@ -40,7 +42,8 @@ class Cause(Struct, frozen=True):
         outcome: outcome of all cases: `failed`, `error` or `skipped`.
         reason: the reason; `…` replaces values that differ between the cases.
         example: the reason of the first case with its values; empty if no value is replaced.
-        answer: the answer of the only case; None if there are several cases, or if scores are not the only problem.
+        shared: the property that cases share whose only problem is their scores, such as `the same answer "…"`, with
+            which `reason` begins; empty if there is none.
         actor: the party that has to act on an error; None if the cases are not in error.
         cases: the cases in the order of the suite.
     """
@@ -49,7 +52,7 @@ class Cause(Struct, frozen=True):
     outcome: str
     reason: str
     example: str
-    answer: str | None
+    shared: str
     actor: Actor | None
     cases: CaseViews
 
@@ -105,14 +108,14 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
         Cause(
             part[0].standing,
             part[0].outcome,
-            _reason_text(part, trait),
+            _reason_text(part, shared or _only_answer(part, view)),
             _example_text(part),
-            _only_answer(part, view),
+            shared,
             part[0].actor,
             _case_views(part, view),
         )
         for group in groups.values()
-        for trait, part in split_by_trait(group, passing_shares)
+        for shared, part in split_by_trait(group, passing_shares)
     ]
     causes.sort(
         key=lambda cause: (
@@ -159,7 +162,7 @@ def _explanation_of(case: CaseView, status: Standing) -> _Explanation:
         numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _ignores_score(m)]
         metrics += numbers
         said = {m.reason for m in numbers}
-        checks = {m.reason: m.title or m.name for m in failed}
+        checks = {m.reason: m.name for m in failed}
         if part.outcome in _OUTCOMES:
             texts = (text for text in part.problems if text not in said)
             problems += [_Problem(text[:_MAX_REASON].removeprefix("error: "), checks.get(text)) for text in texts]
@@ -196,7 +199,7 @@ def _case_views(explanations: Iterable[_Explanation], view: Callable[[int], Case
     return CaseViews(sorted(found.position for found in explanations), view)
 
 
-def _reason_text(explanations: Sequence[_Explanation], trait: Trait | None) -> str:
+def _reason_text(explanations: Sequence[_Explanation], first: str) -> str:
     """Return a reason that applies to all of the cases."""
     texts = [
         _common_text([found.problems[index] for found in explanations])
@@ -206,7 +209,7 @@ def _reason_text(explanations: Sequence[_Explanation], trait: Trait | None) -> s
     for metric in (metric for found in explanations for metric in found.metrics):
         by_name[metric.name].append(metric)
     reason = "; ".join(dict.fromkeys([*texts, *map(_scores_text, by_name.values())]))
-    return reason if trait is None else f"{reason} ({trait_text(trait)})"
+    return f"{first} ({reason})" if first else reason
 
 
 def _example_text(explanations: Sequence[_Explanation]) -> str:
@@ -217,12 +220,12 @@ def _example_text(explanations: Sequence[_Explanation]) -> str:
     return "; ".join(dict.fromkeys(problem.text for problem in first))
 
 
-def _only_answer(explanations: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str | None:
-    """Return the answer of the only case; None if there are several cases, or if scores are not its only problem."""
+def _only_answer(explanations: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str:
+    """Return the answer of the only case; empty if there are several cases, or if scores are not its only problem."""
     if len(explanations) > 1 or explanations[0].problems:
-        return None
+        return ""
     turn = view(explanations[0].position).turn_at_fault
-    return None if turn is None else turn.response
+    return "" if turn is None or not turn.response else f'answered "{one_line(turn.response, _MAX_ANSWER)}"'
 
 
 def _common_text(problems: Sequence[_Problem]) -> str:
@@ -238,14 +241,13 @@ def _scores_text(metrics: Sequence[MetricVerdict]) -> str:
     first = metrics[0]
     if len(metrics) == 1:
         return first.reason
-    name = first.title or first.name
     minimize = first.polarity == "minimize"
     scores = [metric.score for metric in metrics if metric.score is not None]
     marks = {metric.threshold for metric in metrics if metric.threshold is not None}
     if len(marks) > 1:
-        return f"{name} is {'above' if minimize else 'below'} the threshold of each case"
+        return f"{first.name} is {'above' if minimize else 'below'} the threshold of each case"
     near, far = (min(scores), max(scores)) if minimize else (max(scores), min(scores))
     shown, needed = decisive_numbers(near, marks.pop(), minimize=minimize, is_met=False)
     other = shown if far == near else f"{far:.2f}"
     ends = dict.fromkeys((shown, other) if minimize else (other, shown))
-    return f"{name} {' to '.join(ends)}, {'at most' if minimize else 'needs'} {needed}"
+    return f"{first.name} {' to '.join(ends)}, {'at most' if minimize else 'needs'} {needed}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from holodeck_action.decide.compare.comparison import (
@@ -110,32 +110,40 @@ def rate_text(comparison: Comparison) -> str:
 
 def significant_rate_text(change: Difference) -> str:
     """Return both pass rates of a change beyond chance, such as `pass rate 99 → 80 %, beyond chance`."""
-    return f"pass rate {100 * change.base:.3g} → {100 * change.head:.3g} %, beyond chance"
+    return f"pass rate {values_text(change, is_rate=True)}, beyond chance"
+
+
+def values_text(change: Difference, *, is_rate: bool) -> str:
+    """Return the values of both runs, such as `99 → 80 %` or `0.98 → 0.82`."""
+    if is_rate:
+        return f"{percent_text(change.base).removesuffix(' %')} → {percent_text(change.head)}"
+    return f"{change.base:.2f} → {change.head:.2f}"
 
 
 def _points_text(value: float) -> str:
-    shown = f"{value:+.1f}".removesuffix(".0").replace("-", "−")
-    return "0" if shown in ("+0", "−0") else shown
+    return _signed_text(value, 1).removesuffix(".0")
 
 
 def rate_change_text(change: Difference) -> str:
     """Return a difference of pass rates in percentage points with its 95 % interval, such as `−2 points (−5 to +1)`."""
-    points = f"{_points_text(100 * change.difference)} points"
-    if change.low is None or change.high is None:
-        return f"{points}, too few cases"
-    return f"{points} ({_points_text(100 * change.low)} to {_points_text(100 * change.high)})"
+    return _interval_text(change, lambda value: _points_text(100 * value), " points")
 
 
 def change_text(change: Difference) -> str:
-    """Return a difference of means with its 95 % interval, such as `−0.170 (−0.231 to −0.102)`."""
-    shown = _signed_text(change.difference)
+    """Return a difference of means with its 95 % interval, such as `−0.17 (−0.23 to −0.10)`."""
+    return _interval_text(change, _signed_text, "")
+
+
+def _interval_text(change: Difference, text: Callable[[float], str], unit: str) -> str:
+    shown = f"{text(change.difference)}{unit}"
     if change.low is None or change.high is None:
         return f"{shown}, too few cases"
-    return f"{shown} ({_signed_text(change.low)} to {_signed_text(change.high)})"
+    return f"{shown} ({text(change.low)} to {text(change.high)})"
 
 
-def _signed_text(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+def _signed_text(value: float, decimals: int = 2) -> str:
+    shown = f"{value:+.{decimals}f}".replace("-", "−")
+    return shown if float(shown[1:]) else shown[1:]
 
 
 def state_text(change: Difference, comparison: Comparison) -> str:
@@ -191,7 +199,7 @@ def notable_usage(base: Consumed, head: Consumed) -> Iterator[str]:
         if before is None or now is None or now == before:
             continue
         if abs(now - before) >= max(least, _MIN_NOTABLE * before):
-            yield f"{name} {text(now)} (was {text(before)})"
+            yield f"{name} {text(before)} → {text(now)}"
 
 
 def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, str]]:
@@ -294,7 +302,7 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
         if change is comparison.pass_rate:
             values, difference = (percent_text(change.base), percent_text(change.head)), rate_change_text(change)
         else:
-            values, difference = (f"{change.base:.3f}", f"{change.head:.3f}"), change_text(change)
+            values, difference = (f"{change.base:.2f}", f"{change.head:.2f}"), change_text(change)
         shown = "  ".join([f"{one_line(name, 60):<{width}}", *(f"{value:>7}" for value in values)])
         yield f"  {shown}  {difference}  {state_text(change, comparison)}"
     yield f"  {outlook_text(comparison)}"

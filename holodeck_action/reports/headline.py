@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison, count_gating
-from holodeck_action.decide.compare.regressions import MAX_REGRESSIONS, ON_REGRESSED, permitted_text
+from holodeck_action.decide.compare.regressions import MAX_REGRESSIONS, ON_REGRESSED
 from holodeck_action.decide.decision import EVERY_GATE_HOLDS, OTHER_GATES_HOLD
 from holodeck_action.decide.error_table import ACTIONS
 from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
@@ -24,7 +24,6 @@ from holodeck_action.text.plain import one_line
 _GATES_NAMED = 3
 """Maximum number of violated gates in a headline."""
 _NAMED = 5
-_LONGEST_ANSWER = 120
 LONGEST_CAUSE = 240
 """Maximum number of characters of a cause's reason in a headline."""
 _BASE_GATES = (MAX_REGRESSIONS, ON_REGRESSED, ON_LOOSENED)
@@ -61,40 +60,49 @@ class Headline(Struct, frozen=True):
         decisive: the fact that decides the verdict, such as `3 of 40 cases got worse than main`.
         rest: further facts, to append to `decisive`; begins with a separator, or is empty.
         cause: the first cause of the cases that did not pass; empty if there is none.
-        further: clauses for other violated gates; empty if there are none.
+        only_cause: whether all of these cases have this cause.
+        further: clauses on other violated gates and on the other cases; empty if there are none.
     """
 
     decisive: str
-    rest: str
+    rest: str = ""
     cause: str = ""
+    only_cause: bool = False
     further: str = ""
 
     @property
     def text(self) -> str:
         """The whole headline on one line."""
-        return " · ".join(filter(None, [f"{self.decisive}{self.rest}", self.further, self.cause]))
+        return " · ".join(filter(None, [f"{self.decisive}{self.rest}", self.cause, self.further]))
+
+    def markdown(self, subject: str = "", line_end: str = "<br>") -> str:
+        """Return the headline with its decisive part in bold. The cause is on the first line if there is no other.
+
+        Args:
+            subject: trusted Markdown before the decisive part.
+            line_end: the separator of lines.
+        """
+        first = f"**{' · '.join(filter(None, [subject, self.decisive]))}**{self.rest}"
+        lines = [f"{first} · {self.cause}"] if self.only_cause else [first, self.cause]
+        return line_end.join(filter(None, [*lines, self.further]))
 
 
-def headline(
-    report: Report, style: Style, *, causes: Sequence[Cause] | None = None, base_details: str = ""
-) -> Headline:
+def headline(report: Report, style: Style, *, causes: Sequence[Cause] | None = None) -> Headline:
     """Return the headline of a suite.
 
     Args:
         report: the suite's report.
         style: the functions for untrusted texts.
         causes: the causes of the report's failing cases; None to compute them.
-        base_details: trusted text after the name of the base, such as its commit in brackets.
     """
     if report.outcome == "passed":
         why = "" if _all_gates_hold(report) else f" · {style.text(report.reason, 300)}"
-        base = _base_clause(report, style, base_details)
-        return Headline(passed_text(report), f"{base}{_end_clause(report, style)}{why}")
+        return Headline(passed_text(report), f"{_base_clause(report, style)}{_end_clause(report, style)}{why}")
     if report.outcome == "stopped":
         return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
     causes = causes_of(report) if causes is None else causes
     if report.outcome == "failed":
-        return _failed_headline(report, style, causes, base_details)
+        return _failed_headline(report, style, causes)
     return _incomplete_headline(report, style, causes)
 
 
@@ -134,17 +142,17 @@ def _end_clause(report: Report, style: Style) -> str:
     return f" · {style.text(report.end, 240)}" if report.end else ""
 
 
-def _base_clause(report: Report, style: Style, base_details: str) -> str:
+def _base_clause(report: Report, style: Style) -> str:
     comparison = report.comparison
     if comparison is None:
         missing = report.base_missing
         return "" if missing is None else f" · not compared with a base: {style.text(missing, 300)}"
-    base = f"{style.name(base_name(comparison.base))}{base_details}"
+    base = style.name(base_name(comparison.base))
     if is_unchanged(comparison):
         return f", as on {base}"
     if worse := count_gating(comparison.regressed):
         return f" · {worse} of {_compared_cases_text(comparison)} got worse than {base}"
-    return f" · {_no_regression_text(comparison, style, base_details)}"
+    return f" · {_no_regression_text(comparison, style)}"
 
 
 def _all_gates_hold(report: Report) -> bool:
@@ -154,7 +162,7 @@ def _all_gates_hold(report: Report) -> bool:
     return all(gate.name in _BASE_GATES for gate in report.gates if gate.state == "skipped")
 
 
-def _failed_headline(report: Report, style: Style, causes: Sequence[Cause], base_details: str) -> Headline:
+def _failed_headline(report: Report, style: Style, causes: Sequence[Cause]) -> Headline:
     comparison = report.comparison
     failed = [gate for gate in report.gates if gate.state == "failed"]
     worse = 0 if comparison is None else count_gating(comparison.regressed)
@@ -162,18 +170,19 @@ def _failed_headline(report: Report, style: Style, causes: Sequence[Cause], base
         decisive = (
             f"{worse} of {_compared_cases_text(comparison)} got worse than {style.name(base_name(comparison.base))}"
         )
-        limits = [f"; {permitted_text(int(gate.required))}" for gate in failed if gate.name == MAX_REGRESSIONS]
+        limits = [int(gate.required) for gate in failed if gate.name == MAX_REGRESSIONS]
+        rest = "".join(f" ({limit} allowed)" for limit in limits if limit)
         better = count_gating(comparison.fixed)
-        first = "".join([base_details, *limits, f" · {better} better" if better else ""])
+        others = f"{cases_text(better)} got better" if better else ""
         # If no other case failed, the pass rate says the same again.
         said = MIN_PASS_RATE if limits and worse == report.counts.failed else None
         reasons = list(_violation_clauses([gate for gate in failed if gate.name != said], comparison, style))
     else:
         decisive, *reasons = list(_violation_clauses(failed, comparison, style)) or [_failing_text(report)]
-        first = "" if comparison is None else f"; {_no_regression_text(comparison, style, base_details)}"
+        rest, others = "", "" if comparison is None else _no_regression_text(comparison, style)
     more = [f"and {count_phrase(len(reasons) - _GATES_NAMED, 'more gate')}"] if len(reasons) > _GATES_NAMED else []
-    first += _end_clause(report, style)
-    return Headline(decisive, first, _cause_text(causes, style), " · ".join([*reasons[:_GATES_NAMED], *more]))
+    clauses = [others, *reasons[:_GATES_NAMED], *more, style.text(report.end, 240) if report.end else ""]
+    return Headline(decisive, rest, _cause_text(causes, style), len(causes) == 1, " · ".join(filter(None, clauses)))
 
 
 def _cause_text(causes: Sequence[Cause], style: Style) -> str:
@@ -181,11 +190,13 @@ def _cause_text(causes: Sequence[Cause], style: Style) -> str:
     if not causes:
         return ""
     cause = causes[0]
-    alone = style.text(cause.cases[0].title, 80)
-    first = f"for example {alone}" if len(causes) > 1 else alone
-    subject = first if len(cause.cases) == 1 else f"{len(cause.cases):,} cases"
-    answer = "" if cause.answer is None else f" · answer: {style.text(cause.answer, _LONGEST_ANSWER)}"
-    return f"{subject}: {style.text(cause.reason, LONGEST_CAUSE)}{answer}{_action_text(cause)}"
+    count = len(cause.cases)
+    subjects = [f"{count:,} cases"] if count > 1 and len(causes) > 1 else []
+    if count == 1 or cause.example:
+        named = style.text(cause.cases[0].title, 80)
+        subjects.append(named if count == len(causes) == 1 else f"for example {named}")
+    why = style.text(cause.example or cause.shared or cause.reason, LONGEST_CAUSE)
+    return f"{', '.join(subjects)}{': ' if subjects else ''}{why}{_action_text(cause)}"
 
 
 def _action_text(cause: Cause) -> str:
@@ -226,9 +237,8 @@ def _incomplete_headline(report: Report, style: Style, causes: Sequence[Cause]) 
         rest = f" · {passed_text(report)}{_end_clause(report, style)}"
         return Headline(f"no verdict: {style.text(report.reason, 300)}", rest)
     rest = "" if causes else f": {style.text(report.reason, 200)}"
-    return Headline(
-        f"no verdict: {' and '.join(broken)}", f"{rest} · {passed_text(report)}", _cause_text(causes, style)
-    )
+    cause = _cause_text(causes, style)
+    return Headline(f"no verdict: {' and '.join(broken)}", rest, cause, len(causes) == 1, passed_text(report))
 
 
 def _compared_cases_text(comparison: Comparison) -> str:
@@ -236,11 +246,11 @@ def _compared_cases_text(comparison: Comparison) -> str:
     return count_phrase(comparison.paired, "case" if whole else "compared case")
 
 
-def _no_regression_text(comparison: Comparison, style: Style, base_details: str) -> str:
+def _no_regression_text(comparison: Comparison, style: Style) -> str:
     """Return a clause that no case got worse than on the base, or that no case can be compared."""
     base = style.name(base_name(comparison.base))
     if not comparison.paired:
-        return f"no case can be compared with {base}{base_details}"
+        return f"no case can be compared with {base}"
     which = "case" if comparison.complete and not comparison.unpaired else "compared case"
     counts = (
         (count_gating(comparison.fixed), "better"),
@@ -248,7 +258,7 @@ def _no_regression_text(comparison: Comparison, style: Style, base_details: str)
         (count_gating(comparison.undecided), "undecided"),
     )
     others = "".join(f", {count} {what}" for count, what in counts if count)
-    return f"no {which} got worse than {base}{others}{base_details}"
+    return f"no {which} got worse than {base}{others}"
 
 
 def _regression_text(comparison: Comparison, style: Style) -> str:

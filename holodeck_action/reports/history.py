@@ -161,4 +161,4 @@ def all_trends(history: History) -> Iterator[Trend]:
 
 def latest_text(trend: Trend) -> str:
     """Return the newest value of a trend as text; a dash if there is no value."""
-    return _UNKNOWN if trend.latest is None else f"{trend.latest:.3f}"
+    return _UNKNOWN if trend.latest is None else f"{trend.latest:.2f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 import shlex
 from functools import lru_cache
@@ -57,8 +56,8 @@ def gate_line(gate: GateVerdict) -> str:
 _MARKS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
 
 
-_LEAST_USD = 0.00005
-"""The smallest price that four decimals do not show as zero."""
+_LEAST_USD = 0.0001
+"""The smallest price that is shown as a number."""
 _MAX_POSITION = 2**31 - 1
 """Largest line or column number in GitHub's API, which uses 32-bit integers."""
 _MAX_PATH = 4096
@@ -254,8 +253,8 @@ def bound_text(bound: float) -> str:
 def noise_text(metric: MetricView) -> str:
     """Return a clause, without the metric's name, that the mean is within noise of the threshold."""
     return (
-        f"the mean {metric.mean:.4f} is within noise of the threshold {threshold_text(metric)} (95 % interval "
-        f"{metric.low:.4f} to {metric.high:.4f})"
+        f"the mean {metric.mean:.2f} is within noise of the threshold {threshold_text(metric)} (95 % interval "
+        f"{metric.low:.2f} to {metric.high:.2f})"
     )
 
 
@@ -267,9 +266,8 @@ def duration_text(milliseconds: float) -> str:
 
 
 def usd_text(value: float) -> str:
-    """Return US dollars with four decimals; a smaller price has as many as it needs to differ from zero."""
-    decimals = 4 if value == 0 or value >= _LEAST_USD else -math.floor(math.log10(value))
-    return f"${value:.{decimals}f}"
+    """Return US dollars with four decimals; `<$0.0001` for a smaller price above zero."""
+    return "<$0.0001" if 0 < value < _LEAST_USD else f"${value:.4f}"
 
 
 def call_text(call: ToolCallView, limit: int = 300) -> str:

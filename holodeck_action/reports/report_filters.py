@@ -7,7 +7,7 @@ from typing import Any
 
 from holodeck_action.decide.error_table import ACTIONS
 from holodeck_action.reports.causes import causes_of
-from holodeck_action.reports.comparison import age_text, answer_on_base
+from holodeck_action.reports.comparison import answer_on_base
 from holodeck_action.reports.comparison_filters import value_as
 from holodeck_action.reports.headline import MARKDOWN, Headline
 from holodeck_action.reports.headline import headline as headline_of
@@ -16,10 +16,8 @@ from holodeck_action.reports.untrusted import Fields, Untrusted, text_of, wrap
 
 
 def headline(report: Fields) -> Headline:
-    """Return the headline of a report in Markdown, as in the comment but without links."""
-    found = value_as(Report, report)
-    age = "" if found.comparison is None else age_text(found.comparison)
-    return headline_of(found, MARKDOWN, base_details=f" ({age})" if age else "")
+    """Return the headline of a report in Markdown, as in the comment."""
+    return headline_of(value_as(Report, report), MARKDOWN)
 
 
 def causes(report: Fields) -> Any:

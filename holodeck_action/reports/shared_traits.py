@@ -45,7 +45,7 @@ def traits_of(case: CaseView) -> tuple[Trait, ...]:
 
 def split_by_trait(
     cases: Sequence[_C], passing_shares: Callable[[], Mapping[Trait, float] | None]
-) -> Iterator[tuple[Trait | None, Sequence[_C]]]:
+) -> Iterator[tuple[str, Sequence[_C]]]:
     """Divide cases into groups that share a trait.
 
     A shared answer is always used as a trait. Other traits are used only if they are at least twice as frequent in
@@ -57,23 +57,23 @@ def split_by_trait(
         passing_shares: returns the proportion of the passing cases that have each trait; None if no case passes.
 
     Yields:
-        Each trait with its cases; finally None with the cases that share no such trait.
+        A description of each trait, such as `tag "refund"`, with its cases; finally an empty string with the cases that
+        share no such trait.
     """
     rest = list(cases)
     if not any(case.traits for case in cases):
-        yield None, rest
+        yield "", rest
         return
     elsewhere = passing_shares()
     for kind, fewest in _MIN_CASES.items():
         while found := _most_common(kind, rest, max(fewest, _MIN_PROPORTION * len(cases)), elsewhere):
-            yield found, [case for case in rest if found in case.traits]
+            yield _trait_text(found), [case for case in rest if found in case.traits]
             rest = [case for case in rest if found not in case.traits]
     if rest:
-        yield None, rest
+        yield "", rest
 
 
-def trait_text(trait: Trait) -> str:
-    """Describe a trait, such as `tag "refund"`."""
+def _trait_text(trait: Trait) -> str:
     value = one_line(trait.value, 80)
     match trait.kind:
         case "answer":

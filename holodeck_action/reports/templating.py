@@ -166,7 +166,7 @@ def _text_filter(show_value: Callable[[str, int], str]) -> Callable[..., str]:
     return apply
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def number(value: float | None, digits: int = 2) -> str:
     """Return a number with `digits` decimals; `–` for None."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 

@@ -106,7 +106,7 @@ def test_a_loss_beyond_chance_fails_or_warns(both: Project) -> None:
     assert both.run(*arguments).code == 1
     warned = both.run(*arguments, "--on-regressed", "warn")
     assert warned.code == 0
-    assert "warning: worse beyond chance: pass rate 1 → 0.5" in warned.stdout
+    assert "warning: worse beyond chance: pass rate 1.00 → 0.50" in warned.stdout
 
 
 @pytest.mark.proves("compare: --format")

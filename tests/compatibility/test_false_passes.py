@@ -173,7 +173,7 @@ def test_a_missing_input_is_an_error_where_the_metric_was_asked_for(project: Pro
     assert (found["inherits"].status, found["lists"].status) == ("skipped", "failed")
     assert found["inherits"].explanation == "does not apply: the turn has no ground_truth"
     assert found["lists"].explanation == "it needs ground_truth, which the case does not give"
-    assert "BLEU not evaluated: it needs ground_truth, which the case does not give" in finished.stdout
+    assert "bleu not evaluated: it needs ground_truth, which the case does not give" in finished.stdout
 
 
 def test_two_cases_of_one_name_are_two_cases(project: Project) -> None:

@@ -58,7 +58,7 @@ def test_runs_of_main_are_added_to_the_branch_that_others_are_compared_with(shop
     assert len(shop.lines()) == 3
     assert not [path for path in shop.written(seen) if "/git/" in path]
     assert "last 4 runs: pass rate `█▁█▁` 66.7 %" in only_comment(shop.repository)
-    assert "| pass rate | `█▁█▁` | 0.667 |" in ended.summary
+    assert "| pass rate | `█▁█▁` | 0.67 |" in ended.summary
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])

@@ -248,7 +248,7 @@ def test_whatever_goes_wrong_an_old_comment_is_replaced_or_named(scene: Scene, t
 def check_told(scene: Scene, ended: Ended) -> None:
     """Check that first lines speak of an old comment where one of ours stands, and only there."""
     bodies = [item["body"] for item in scene.repository.comments(7) if item["user"]["login"] == BOT]
-    old = [body for body in bodies if f"<sub>commit [`{HEAD[:7]}`]" in body]
+    old = [body for body in bodies if f"commit [`{HEAD[:7]}`]" in body]
     lines = begins(scene, ended)
     if old and len(bodies) == 1:
         assert all(_STALE.match(line) for line in lines), lines

@@ -11,7 +11,7 @@ from tests.commands.project import Project
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "$0.0000"), (0.00001, "$0.00001"), (0.000031, "$0.00003"), (0.00005, "$0.0001"), (1.5, "$1.5000")],
+    [(0.0, "$0.0000"), (0.00001, "<$0.0001"), (0.00009, "<$0.0001"), (0.0001, "$0.0001"), (1.5, "$1.5000")],
 )
 def test_a_price_is_never_rounded_to_nothing(value: float, text: str) -> None:
     assert usd_text(value) == text

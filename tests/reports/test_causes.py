@@ -50,8 +50,8 @@ def test_scores_are_one_cause_however_far_they_are_from_their_thresholds() -> No
     several = [titled(f"t{n}", score) for n, score in enumerate((0.1, 0.12, 0.42, 0.45))]
     both = scored(0.1, 0.2)
     assert told(*several, both, scored(0.9)) == [
-        (4, "BLEU 0.10 to 0.45, needs 0.50"),
-        (1, "BLEU 0.10, needs 0.50; rouge 0.20, needs 0.50: compared"),
+        (4, "bleu 0.10 to 0.45, needs 0.50"),
+        (1, 'answered "answer" (bleu 0.10, needs 0.50; rouge 0.20, needs 0.50: compared)'),
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_metric_that_fails_within_its_threshold_is_not_told_by_its_scores(
         changes: dict[str, Any] = {"polarity": polarity, "explanation": "forbidden word"}
         return case_of(turn(evaluation(score, title="BLEU", metadata={"passed": False}, **changes)))
 
-    assert told(*map(refused, within)) == [(2, "BLEU …")]
+    assert told(*map(refused, within)) == [(2, "bleu …")]
 
 
 def test_a_trait_that_sets_failing_cases_apart_is_named() -> None:
@@ -73,11 +73,11 @@ def test_a_trait_that_sets_failing_cases_apart_is_named() -> None:
     silent = [titled(f"c{n}", 0.4, ("all",), answer=f"Please  contact{' ' * n} our team.") for n in range(2)]
     passing = [titled(f"p{n}", 0.9, ("all",)) for n in range(6)]
     assert told(*refunds, *voices, *orders, *silent, titled("odd", 0.25), *passing) == [
-        (3, 'BLEU 0.10, needs 0.50 (tag "refund")'),
-        (3, 'BLEU 0.30, needs 0.50 ("order" in the title)'),
-        (2, 'BLEU 0.20, needs 0.50 (file "voice.csv")'),
-        (2, 'BLEU 0.40, needs 0.50 (the same answer "Please contact our team.")'),
-        (1, "BLEU 0.25, needs 0.50"),
+        (3, 'tag "refund" (bleu 0.10, needs 0.50)'),
+        (3, '"order" in the title (bleu 0.30, needs 0.50)'),
+        (2, 'file "voice.csv" (bleu 0.20, needs 0.50)'),
+        (2, 'the same answer "Please contact our team." (bleu 0.40, needs 0.50)'),
+        (1, 'answered "answer about odd" (bleu 0.25, needs 0.50)'),
     ]
 
 
@@ -85,7 +85,7 @@ def test_no_trait_is_named_that_passing_cases_share_or_that_nothing_can_be_compa
     failing = [titled(f"a{n}", 0.1, ("refund",)) for n in range(3)]
     (alone,) = told(*failing)
     (common,) = told(*failing, *(titled(f"p{n}", 0.9, ("refund",)) for n in range(3)))
-    assert alone == common == (3, "BLEU 0.10, needs 0.50")
+    assert alone == common == (3, "bleu 0.10, needs 0.50")
 
 
 def test_a_check_is_one_cause_whatever_the_answers_are() -> None:

@@ -360,7 +360,7 @@ def test_the_last_line_has_usage_that_changed_by_a_tenth() -> None:
     head = replace(run(0.0205, 3), baseline=recorded)
     head = replace(head, run=replace(head.run, base_digest="d"))
     text = comment(build_report(head, decide(head, Terms(base=run(0.0200, 2)))))
-    assert " · tool calls 3 (was 2) · " in text
+    assert " · tool calls 2 → 3 · " in text
     assert "cost" not in text
 
 
@@ -517,8 +517,8 @@ def test_two_thousand_hostile_cases() -> None:
     title, summary = render_check((report,), (), AT, None, silent, marks, 1000)
     assert within(summary, CHECK)
     check_inert(summary)
-    assert title.startswith("FAILED: support · 0 of 2000 passed, all must pass · 2,000 cases: ")
-    assert summary.startswith("- ❌ **support · 0 of 2000 passed, all must pass** · 2,000 cases: ")
+    assert title.startswith("FAILED: support · 0 of 2000 passed, all must pass · bleu 0.10")
+    assert summary.startswith("- ❌ **support · 0 of 2000 passed, all must pass** · bleu 0.10")
     assert "\n\nAnnotations below: 1,000 failures in 50 files.\n" in summary
     assert "1,000 more annotations are not shown" in summary
 

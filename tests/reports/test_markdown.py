@@ -177,7 +177,7 @@ def test_the_whole_report_of_every_outcome() -> None:
     for part in (
         "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
         "| ❌ | `max_errors` | 1 case in error; none is allowed |",
-        "| `toxicity` | 0.2000 | ≤ 0.50 |",
+        "| `toxicity` | 0.20 | ≤ 0.50 |",
         "#### ❌ two turns",
         "Failed · `suites/one/agent.yaml:3`",
         "- Turn 1: bleu 0.10, needs 0.50: compared",

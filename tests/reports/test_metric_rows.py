@@ -51,8 +51,8 @@ def test_checks_of_one_type_share_a_row(project: Project) -> None:
     project.answers([{"case": f"c{at}", "response": text if at else "x"} for at, text in enumerate(texts)])
     ended, _ = project.evaluate("--target", "recorded:answers.jsonl")
     report = (project.out / "report.md").read_text(encoding="utf-8")
-    assert "contains (9 checks)   0.8889      1       8       1\n" in ended.stdout
-    assert "| `contains (9 checks)` | 0.8889 | 1 | 8 | 1 |\n" in report
+    assert "contains (9 checks)   0.89      1       8       1\n" in ended.stdout
+    assert "| `contains (9 checks)` | 0.89 | 1 | 8 | 1 |\n" in report
     for text in (ended.stdout, report.partition("### Metrics")[2].partition("###")[0]):
         assert text.count("starts_with") >= 5
     assert 'contains "word 3"' not in ended.stdout

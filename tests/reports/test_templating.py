@@ -108,7 +108,7 @@ def test_a_field_that_is_not_there_is_an_error_that_says_what_is() -> None:
 
 
 def test_numbers_are_shown_as_readers_want_them() -> None:
-    assert rendered("{{ 0.5|number }} {{ none|number }} {{ 0.25|signed(2) }}") == "0.5000 – +0.25"
+    assert rendered("{{ 0.5|number }} {{ none|number }} {{ 0.25|signed(2) }}") == "0.50 – +0.25"
     assert rendered("{{ 0.99999|percent }} {{ 1.0|percent }} {{ 1500|seconds }}") == "99.9 % 100 % 1.5 s"
     assert rendered("{{ none }}|{{ 3 }}|{{ true }}") == "–|3|True"
 

@@ -130,7 +130,7 @@ def test_a_run_without_trials_says_nothing_of_them(project: Project) -> None:
 def test_noise_is_said_below_the_metrics() -> None:
     made = record(*(case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72))) for n in range(10)))
     report = report_of(made)
-    said = "the mean 0.7000 is within noise of the threshold 0.72 (95 % interval 0.6246 to 0.7754)"
+    said = "the mean 0.70 is within noise of the threshold 0.72 (95 % interval 0.62 to 0.78)"
     assert f"\nbleu: {said}\n" in "".join(console_report(report))
     assert f"\n- `bleu`: {said}\n" in render_markdown(report)
     assert f"<li>bleu: {said}</li>" in page(made)

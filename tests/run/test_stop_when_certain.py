@@ -63,7 +63,9 @@ def test_with_default_gates_a_run_ends_at_its_first_failing_case(project: Projec
     assert [len(case.trials) for case in record.cases] == [1] * 6 + [0] * 24
     assert not (project.out / "journal.jsonl").exists()
     end = "stopped after 6 of 30 cases: 1 failure decides (stop: never runs all)"
-    assert f"FAILED: tested · 5 of 6 passed, all must pass · {end} · " in finished.stdout
+    assert f"FAILED: tested · 5 of 6 passed, all must pass · case 5: equality: 'wrong' differs from '5' · {end}" in (
+        finished.stdout
+    )
     assert "? not determined: stopped (min_completeness)" in finished.stdout
     assert end in project.run("report", "out/results.json", "--format", "markdown").stdout
     assert end in html.unescape((project.out / "report.html").read_text())

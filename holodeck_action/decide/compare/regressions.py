@@ -160,10 +160,10 @@ def change_sentence(name: str, change: Difference) -> str:
     """Return a measure's name and its values in base and head as a sentence, with the interval of the difference if
     there is one.
     """
-    said = f"{name} {change.base:.3g} → {change.head:.3g}"
+    said = f"{name} {change.base:.2f} → {change.head:.2f}"
     if change.low is None or change.high is None:
         return said
-    return f"{said} (95 % interval of the difference {change.low:+.3f} to {change.high:+.3f})"
+    return f"{said} (95 % interval of the difference {change.low:+.2f} to {change.high:+.2f})".replace("-", "−")
 
 
 def _limit_gate(name: str, actual: int, limit: int, reason: str) -> GateVerdict:

@@ -106,9 +106,7 @@ def _verdict_lines(reports: Sequence[Report], exit_code: int, context: LinkConte
     if worst_exit_code(report.exit_code for report in reports) != exit_code:
         lines += [f"⚠️ **{differing_exit_code_text(exit_code)}** See the log of {context.run}.", ""]
     for report in reports[:_FILES_SHOWN]:
-        said = headline(report, MARKDOWN)
-        rest = "".join(f" · {part}" for part in (said.further, said.cause) if part)
-        lines.append(f"- {SIGNS[report.outcome]} **{prose(report.suite, 80)} · {said.decisive}**{said.rest}{rest}")
+        lines.append(f"- {SIGNS[report.outcome]} {headline(report, MARKDOWN).markdown(prose(report.suite, 80), ' · ')}")
     if len(reports) > _FILES_SHOWN:
         lines.append(f"- … and {count_phrase(len(reports) - _FILES_SHOWN, 'more suite')}")
     return "\n".join(lines) + "\n"

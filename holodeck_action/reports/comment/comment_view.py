@@ -11,10 +11,10 @@ from holodeck_action.decide.compare.comparison import Comparison, Difference
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateState
 from holodeck_action.reports.causes import MAX_UNGROUPED, Cause, causes_of
-from holodeck_action.reports.comparison import answer_on_base, notable_usage, state_text
+from holodeck_action.reports.comparison import answer_on_base, notable_usage, state_text, values_text
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.headline import LONGEST_CAUSE, MARKDOWN, headline
-from holodeck_action.reports.phrases import call_text, percent_text, run_command
+from holodeck_action.reports.phrases import call_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.reports.terms import PULL_REQUEST
 from holodeck_action.reports.untrusted import wrap
@@ -31,13 +31,8 @@ _GATE_STATES: dict[GateState, str] = {
 }
 
 
-def comment_variables(report: Report, base_details: str) -> dict[str, Any]:
-    """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`.
-
-    Args:
-        report: the report of a suite.
-        base_details: trusted text that follows the name of the base in the headline.
-    """
+def comment_variables(report: Report) -> dict[str, Any]:
+    """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`."""
     causes = causes_of(report)
     chosen = _choose_examples(causes)
     open_cases = {case.position for _, case in chosen}
@@ -49,7 +44,7 @@ def comment_variables(report: Report, base_details: str) -> dict[str, Any]:
         "others": wrap(_folded_cases([cause for cause in causes if not cause.is_same_error], open_cases)),
         "failing": failing,
         "grouped": failing > MAX_UNGROUPED,
-        "headline": headline(report, MARKDOWN, causes=causes, base_details=base_details),
+        "headline": headline(report, MARKDOWN, causes=causes),
         "said": _sentences(report),
         "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
@@ -162,8 +157,7 @@ def _change_clauses(comparison: Comparison) -> Iterator[str]:
     """Yield a clause for the pass rate and each metric that changed beyond chance, as Markdown."""
     for name, change in comparison.measures():
         if change.significant or change.state == "regressed":
-            shown = percent_text if change is comparison.pass_rate else "{:.2f}".format
-            values = f"{shown(change.head)} (was {shown(change.base)})"
+            values = values_text(change, is_rate=change is comparison.pass_rate)
             yield f"{prose(name, 60)} {values}, {state_text(change, comparison)}"
 
 

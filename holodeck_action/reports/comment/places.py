@@ -39,6 +39,7 @@ class LinkContext(Struct, frozen=True):
         run_url: URL of the workflow run; None outside a workflow.
         pages: whether the run wrote the viewer's page, which workflows upload as an artifact.
         comment_id: the job's `comment-id`, which names its comment; empty if the job gives none.
+        check_fails: the job's `check-fail-on`; empty if it writes no check run.
     """
 
     server: str
@@ -47,6 +48,7 @@ class LinkContext(Struct, frozen=True):
     run_url: str | None
     pages: bool = False
     comment_id: str = ""
+    check_fails: str = ""
 
     @property
     def run(self) -> str:

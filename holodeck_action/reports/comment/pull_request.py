@@ -14,7 +14,6 @@ from holodeck_action.reports.comment.changes import Change, State, compare, suit
 from holodeck_action.reports.comment.comment_view import comment_variables
 from holodeck_action.reports.comment.places import LinkContext
 from holodeck_action.reports.comment.size_limit import COMMENT, IN_THE_RECORD, Detail, SizeLimit, cut, fit
-from holodeck_action.reports.comparison import age_text
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, render_custom
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
 from holodeck_action.reports.headline import MARKDOWN, headline
@@ -85,11 +84,19 @@ def problem_text(problems: Sequence[str], exit_code: int, context: LinkContext, 
     lines = [f"> [!{'CAUTION' if exit_code == ExitCode.CONFIGURATION else 'WARNING'}]"]
     subject = f"{prose(context.comment_id, 80)} · no" if context.comment_id else "No"
     count = f" {count_phrase(len(problems), 'mistake')}:" if exit_code == ExitCode.CONFIGURATION and problems else ""
-    lines += [f"> **{subject} verdict: {no_verdict_text(exit_code)}.**{count}", ""]
+    effect = "" if exit_code == ExitCode.CONFIGURATION else _effect_text(context, None)
+    lines += [f"> **{subject} verdict: {no_verdict_text(exit_code)}.**{count}{effect}", ""]
     lines += [f"- {_problem_markdown(problem)}" for problem in problems[:_PROBLEMS_SHOWN]]
     if len(problems) > _PROBLEMS_SHOWN:
         lines.append(f"- … and {len(problems) - _PROBLEMS_SHOWN:,} more")
     return "\n".join([*lines, *_footer_lines(context, context.commit(context.sha) if commit else None)]) + "\n"
+
+
+def _effect_text(context: LinkContext, outcome: str | None) -> str:
+    """Return a clause whether a run without a verdict blocks the merge; an empty string if there is a verdict."""
+    never = context.check_fails == "never"
+    effect = "does not block the merge" if never else "blocks the merge if the check is required"
+    return f" · {effect}" if context.check_fails and outcome not in ("passed", "failed") else ""
 
 
 def _footer_lines(context: LinkContext, commit: str | None) -> list[str]:
@@ -162,14 +169,6 @@ class _CommentText(Struct, frozen=True):
     def _is_detailed(self, report: Report) -> bool:
         return report.outcome != "passed" or self.template is not None
 
-    def _base_details(self, report: Report) -> str:
-        """Return commit and age of the base in brackets; an empty string if both are unknown."""
-        if report.comparison is None:
-            return ""
-        known = filter(None, [self.context.commit(report.comparison.base.commit), age_text(report.comparison)])
-        details = ", ".join(known)
-        return f" ({details})" if details else ""
-
     def _suite_text(
         self, report: Report, change: Change | None, limit: SizeLimit, *, alone: bool, in_overview: bool = False
     ) -> str:
@@ -200,10 +199,12 @@ class _CommentText(Struct, frozen=True):
             "subject": " · ".join(dict.fromkeys(prose(name, 80) for name in names if name)),
             "change": change,
             "told": in_overview,
+            "effect": _effect_text(self.context, report.outcome),
             "commit": self.context.commit(self.context.sha) if alone else None,
+            "base_commit": report.comparison and self.context.commit(report.comparison.base.commit),
             "run": self.context.run_links if alone and self.context.run_url else None,
             "linked": lambda source, shown=None: self._linked_place(report, source, shown),
-            **comment_variables(report, self._base_details(report)),
+            **comment_variables(report),
         }
 
         def render(detail: Detail) -> Iterator[str]:
@@ -225,17 +226,12 @@ class _CommentText(Struct, frozen=True):
             if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
                 lines[-1] += f" · the run and its suites ended differently; see the log of {self.context.run}"
             lines[-1] += "".join(
-                f"{': ' if len(red) == 1 else '<br>'}{self._suite_headline_text(report)}" for report in with_headline
+                f"<br>{headline(report, MARKDOWN).markdown(prose(report.suite, 80), ' · ')}" for report in with_headline
             )
             lines[-1] += f"<br>and {len(red) - len(with_headline)} more" if len(red) > len(with_headline) else ""
+            lines[-1] += _effect_text(self.context, outcome)
         lines[-1] += "".join(f"<br>{notice}" for notice in first_notices(reports, PULL_REQUEST))
         return "\n".join(lines) + "\n\n"
-
-    def _suite_headline_text(self, report: Report) -> str:
-        """Return a suite's name and headline as Markdown."""
-        said = headline(report, MARKDOWN, base_details=self._base_details(report))
-        parts = [f"**{prose(report.suite, 80)} · {said.decisive}**{said.rest}", said.further]
-        return f"{' · '.join(filter(None, parts))}{said.cause and f'<br>{said.cause}'}"
 
     def _passed_lines(self, reports: Sequence[Report]) -> str:
         lines = [f"**{count_phrase(len(reports), 'suite')} passed**", ""] if reports else []

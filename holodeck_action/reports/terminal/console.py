@@ -323,7 +323,7 @@ def _columns(metrics: Sequence[MetricView]) -> list[str]:
 
 def _metric_cells(metric: MetricView) -> dict[str, str]:
     return {
-        "mean": "–" if metric.mean is None else f"{metric.mean:.4f}",
+        "mean": "–" if metric.mean is None else f"{metric.mean:.2f}",
         "needs": threshold_text(metric),
         "passed": "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed),
         "failed": str(metric.failed),

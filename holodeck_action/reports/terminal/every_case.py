@@ -67,6 +67,6 @@ def _metric_text(metric: MetricVerdict) -> str:
     name = one_line(metric.title or metric.name, 60)
     if metric.outcome in ("error", "skipped"):
         return f"{name}: {metric.outcome}: {one_line(metric.reason, 1000)}"
-    score = metric.category or ("no score" if metric.score is None else f"{metric.score:.4f}")
+    score = metric.category or ("no score" if metric.score is None else f"{metric.score:.2f}")
     threshold = "" if metric.threshold is None else f" (threshold {bound_text(metric.threshold)})"
     return f"{name}: {one_line(score, 60)}{threshold}"

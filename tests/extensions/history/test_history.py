@@ -78,9 +78,9 @@ def test_the_report_shows_the_history_and_shows_it_again_without_the_folder(four
     assert report["pass_rate"]["values"] == [1.0, 11 / 12, 1.0, 0.5]
     assert report["pass_rate"]["spark"] == "█▇█▁"
     assert [(case["id"], case["flaky"]) for case in report["flaky"]] == [("case-1", 2)]
-    assert "| `equality` | `█▇█▁` | 0.500 |" in (four.out / "report.md").read_text()
-    assert "pass rate  █▇█▁  0.500" in four.run("report", "out/results.json").stdout
-    assert "pass rate  █▇█▁  0.500" in four.run("decide", "out/results.json").stdout
+    assert "| `equality` | `█▇█▁` | 0.50 |" in (four.out / "report.md").read_text()
+    assert "pass rate  █▇█▁  0.50" in four.run("report", "out/results.json").stdout
+    assert "pass rate  █▇█▁  0.50" in four.run("decide", "out/results.json").stdout
     page = four.run("report", "out/results.json", "--format", "html").stdout
     past = Page(page).head["history"]
     assert [run["pass_rate"] for run in past] == [1.0, 11 / 12, 1.0, 0.5]
@@ -100,8 +100,8 @@ def test_the_history_is_shown_in_every_format(four: Project) -> None:
     text = shown(four)
     assert text.startswith("agent.yaml: 4 runs\n")
     assert len(re.findall(r"^20\d\d-.* (passed|failed) ", text, re.MULTILINE)) == 4
-    assert "equality   █▇█▁  0.500" in text
-    assert "| `equality` | `█▇█▁` | `0.500` |" in shown(four, "--format", "markdown")
+    assert "equality   █▇█▁  0.50" in text
+    assert "| `equality` | `█▇█▁` | `0.50` |" in shown(four, "--format", "markdown")
     data = json.loads(shown(four, "--format", "json"))
     assert data["agent.yaml"]["history"]["metrics"][0]["latest"] == 0.5
     missing = four.run("history", "show", "elsewhere")
@@ -136,7 +136,7 @@ def test_incomplete_filtered_and_stopped_runs_are_marked_and_in_no_trend(four: P
         "incomplete",
         "failed, incomplete",
     ]
-    assert "equality   █▇█▁  0.500" in text
+    assert "equality   █▇█▁  0.50" in text
     assert len(list((four.folder / "past").glob("records/*/*.json.gz"))) == 3
 
 
