@@ -27,8 +27,8 @@ def is_refusal(method: str, status: int) -> bool:
     return status >= 400 or (status == 202 and method == "GET")
 
 
-def check_answer(text: str, method: str, *, is_query: bool) -> None:
-    """Check that a body is an object of GitHub, a list of such, or the answer to a GraphQL query, as JSON.
+def usable_answer(text: str, method: str, *, is_query: bool) -> Any:
+    """Return the JSON of a body: an object of GitHub, a list of such, or the answer to a GraphQL query.
 
     PyGithub takes any JSON and fails, or asks again, when a missing field is read. Each object that the program uses
     has an `id`, a `sha` or a `filename`, itself or in an object inside it.
@@ -43,7 +43,7 @@ def check_answer(text: str, method: str, *, is_query: bool) -> None:
     if is_query:
         if not isinstance(data, dict) or not (isinstance(data.get("data"), dict) or data.get("errors")):
             raise ShapeError("it has no `data`")
-        return
+        return data
     if method != "GET" and not isinstance(data, dict):
         raise ShapeError("it is not an object")
     lists = [value for value in data.values() if isinstance(value, list)] if _is_wrapped(data) else [data]
@@ -51,6 +51,7 @@ def check_answer(text: str, method: str, *, is_query: bool) -> None:
         for item in listed if isinstance(listed, list) else [listed]:
             if not _is_identified(item):
                 raise ShapeError("it has neither `id` nor `sha`")
+    return data
 
 
 def _is_wrapped(data: Any) -> bool:

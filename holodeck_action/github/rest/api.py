@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holodeck_action.github.rest.objects import MOST_PAGES, PER_PAGE, ApiError, ErrorKind
+from holodeck_action.github.rest.objects import ApiError, ErrorKind
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -34,7 +33,6 @@ TIMEOUT_S = 15.0
 MOST_NODES = 100
 """Maximum number of ids in one GraphQL query (GitHub, node limit)."""
 
-_MOST_ENTRIES = MOST_PAGES * PER_PAGE
 _REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = lazy_pattern(r"[!-~]+")
 _PAGE = lazy_pattern(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
@@ -91,7 +89,7 @@ def every(items: Iterable[_T], key: str, *fields: str) -> tuple[_T, ...]:
         fields: further fields, which are read here, so that later reads of them do not fail.
     """
     found: dict[Any, _T] = {}
-    for item in islice(items, _MOST_ENTRIES):
+    for item in items:
         found[getattr(item, key)] = item
         for name in fields:
             getattr(item, name)

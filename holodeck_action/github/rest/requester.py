@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -24,7 +24,7 @@ from github.Requester import Requester
 from msgspec import Struct
 
 from holodeck_action import __version__
-from holodeck_action.github.rest.answers import check_answer, error_kind, error_message, is_refusal
+from holodeck_action.github.rest.answers import error_kind, error_message, is_refusal, usable_answer
 from holodeck_action.github.rest.connection import (
     TooLargeError,
     TooSlowError,
@@ -48,9 +48,6 @@ from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
-
-if TYPE_CHECKING:
-    from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass
 
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of a decompressed response; 100 comments of 65,536 characters of 4 bytes take 26 MB."""
@@ -103,8 +100,8 @@ class _Call(Struct):
         self.repeats = self.timeouts = self.limited = 0
 
 
-_Answer = tuple[int, dict[str, Any], str]
-"""Status, headers that PyGithub or this module reads, and body."""
+_Answer = tuple[dict[str, Any], Any]
+"""Headers that PyGithub or this module reads, and JSON."""
 
 
 class BoundedRequester(Requester):
@@ -168,37 +165,26 @@ class BoundedRequester(Requester):
         headers: dict[str, str] | None = None,
         input: Any | None = None,
         follow_302_redirect: bool = False,
-    ) -> tuple[dict[str, Any], Any]:
-        """Send a request, and return the headers and the JSON of its response; see `requestJson`.
+    ) -> _Answer:
+        """Send a request, and return headers and JSON of its response, which is a success with usable JSON.
 
         A URL from a response is requested from our API, whatever host it names.
-        """
-        address = url if url == self.graphql_url else _below_api(url)
-        if address is None:
-            raise ApiError("GitHub's answer cannot be used: it names a URL outside of the API", "unavailable", None)
-        return super().requestJsonAndCheck(verb, address, parameters, headers, input, follow_302_redirect)
-
-    def requestJson(  # noqa: N802 - PyGithub's name
-        self,
-        verb: str,
-        url: str,
-        parameters: dict[str, Any] | None = None,
-        headers: dict[str, Any] | None = None,
-        input: Any | None = None,
-        cnx: HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass | None = None,
-        follow_302_redirect: bool = False,
-    ) -> _Answer:
-        """Send a request, and return status, headers and body of its response, which is a success with usable JSON.
 
         Raises:
             ApiError: the request failed.
         """
-        # PyGithub names what it requests by a path below the API, or by the URL of GraphQL.
-        address = self.add_parameters_to_url(self._url(url), parameters or {})
+        address = url if url == self.graphql_url else _below_api(url)
+        if address is None:
+            raise ApiError("GitHub's answer cannot be used: it names a URL outside of the API", "unavailable", None)
         content = None if input is None else json.dumps(_replace_surrogates(input))
-        call = _Call(verb, urlsplit(url).path, address, content)
-        answer = self._send(call)
-        self._count_page(call, url, answer)
+        target = self.add_parameters_to_url(self._url(address), parameters or {})
+        call = _Call(verb, urlsplit(address).path, target, content)
+        while (answer := self._attempt(call)) is None:
+            pass
+        self._count_page(call, address, answer[0].get("link", ""))
+        if verb == "GET" and isinstance(answer[1], dict):
+            # PyGithub requests an object again by its URL, which lists do not have.
+            answer[1].setdefault("url", address)
         return answer
 
     def file_address(self, path: str) -> str:
@@ -208,7 +194,9 @@ class BoundedRequester(Requester):
             ApiError: the request failed, or does not redirect to the URL of a file.
         """
         call = _Call("GET", path, self._url(path), leaves=True)
-        _, headers, _ = self._send(call)
+        while (answer := self._attempt(call)) is None:
+            pass
+        headers, _ = answer
         if "location" not in headers:
             raise self._unusable_error(call, None, "it is not a redirect to a file")
         address: str = headers["location"]
@@ -224,17 +212,20 @@ class BoundedRequester(Requester):
     def _url(self, address: str) -> str:
         return f"{self.base_url}{address}" if address.startswith("/") else address
 
-    def _send(self, call: _Call) -> _Answer:
-        while (answer := self._attempt(call)) is None:
-            pass
-        return answer
-
     def _attempt(self, call: _Call) -> _Answer | None:
         """Send a request; return None if it is to be sent again, after its wait is over."""
         if call.method != "GET" and (early := self._next_write - self._monotonic()) > 0:
             self._pause(early)
+        headers = self._headers | ({} if call.content is None else {"Content-Type": "application/json"})
         try:
-            status, headers, text = self._exchange(call)
+            with self._http.stream(call.method, call.address, content=call.content, headers=headers) as response:
+                status, received = response.status_code, response.headers
+                if is_refusal(call.method, status):
+                    text = error_message(response, self._monotonic)
+                else:
+                    body = read_body(response, MOST_BYTES, self._body_timeout_s, self._monotonic)
+                    # Half a character in a text costs that character, not the answer.
+                    text = Foreign(body).lossy_text()
         except TooLargeError:
             raise self._unusable_error(call, None, f"it is larger than {MOST_BYTES:,} bytes") from None
         except (httpx2.RequestError, TooSlowError) as error:
@@ -247,30 +238,16 @@ class BoundedRequester(Requester):
             if call.method != "GET":
                 self._next_write = self._monotonic() + self._interval
         if is_refusal(call.method, status):
-            self._wait_after_refusal(call, status, headers, text)
+            self._wait_after_refusal(call, status, received, text)
             return None
         if status >= 300:
-            return self._follow(call, status, headers.get("location"))
+            return self._follow(call, status, received.get("location"))
         try:
-            check_answer(text, call.method, is_query=call.method == "POST" and call.reads)
+            data = usable_answer(text, call.method, is_query=call.method == "POST" and call.reads)
         except ShapeError as error:
             self._wait(call, self._unusable_error(call, status, str(error)), call.backoff if call.reads else None)
             return None
-        # Of rate-limit headers PyGithub reads numbers, and fails on any other text.
-        return status, {"link": headers["link"]} if "link" in headers else {}, text
-
-    def _exchange(self, call: _Call) -> tuple[int, Mapping[str, str], str]:
-        """Return status, headers and body of a response; if GitHub refused the request, the reason instead of the
-        body."""
-        headers = self._headers | ({} if call.content is None else {"Content-Type": "application/json"})
-        with self._http.stream(call.method, call.address, content=call.content, headers=headers) as response:
-            if is_refusal(call.method, response.status_code):
-                text = error_message(response, self._monotonic)
-            else:
-                body = read_body(response, MOST_BYTES, self._body_timeout_s, self._monotonic)
-                # Half a character in a text costs that character, not the answer.
-                text = Foreign(body).lossy_text()
-            return response.status_code, response.headers, text
+        return {"link": received["link"]} if "link" in received else {}, data
 
     def _wait(self, call: _Call, error: ApiError, wait_s: float | None) -> None:
         """Wait before a request is repeated; None if it must not be. Raises: `error` if it is not repeated."""
@@ -319,28 +296,27 @@ class BoundedRequester(Requester):
         base = urlsplit(self.base_url)
         if origin != base[:2] or not urlsplit(address).path.startswith(f"{base.path}/repo"):
             if call.leaves:
-                return status, {"location": address}, ""
+                return {"location": address}, None
             raise self._unusable_error(call, status, "it redirects to a URL outside of the API")
         if call.redirects == _MOST_REDIRECTS:
             raise self._unusable_error(call, None, f"more than {_MOST_REDIRECTS} redirects")
         call.follow(address)
         return None
 
-    def _count_page(self, call: _Call, url: str, answer: _Answer) -> None:
+    def _count_page(self, call: _Call, url: str, link: str) -> None:
         """Count the pages of a list, which PyGithub follows without end."""
-        status, headers, _ = answer
-        following = _NEXT_LINK.search(headers.get("link", ""))
+        following = _NEXT_LINK.search(link)
         if following is None:
             return
         address = _below_api(following[1])
         if address is None:
-            raise self._unusable_error(call, status, "it names a URL outside of the API")
+            raise self._unusable_error(call, None, "it names a URL outside of the API")
         if address == url:
-            raise self._unusable_error(call, status, "it repeats a page")
+            raise self._unusable_error(call, None, "it repeats a page")
         number = self._page_numbers.get(url, 1) + 1
         if number > MOST_PAGES:
             problem = f"it has more than {MOST_PAGES} pages of {PER_PAGE} entries"
-            raise self._unusable_error(call, status, problem)
+            raise self._unusable_error(call, None, problem)
         self._page_numbers[address] = number
 
     def _unusable_error(self, call: _Call, status: int | None, problem: str) -> ApiError:
