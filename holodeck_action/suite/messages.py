@@ -11,6 +11,7 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.suite.model.schema_marks import KnownMetrics
+from holodeck_action.suite.synonyms import field_meant_by
 from holodeck_action.text.plain import cut
 
 
@@ -199,7 +200,8 @@ def _unknown_key(finding: Finding) -> str:
         return f"unknown key: {_KEYS_OF_CASES[key]} {options}"
     if finding.path == ("evaluations", "summary"):
         return f"unknown key: a summary is a gate: write it in holodeck-action.yaml as gates.summary {options}"
-    return f"unknown key{did_you_mean(key, allowed)} {options}"
+    meant = field_meant_by(key) if {"input", "ground_truth"} <= {*allowed} else None
+    return f"unknown key{did_you_mean(meant if meant and meant in allowed else key, allowed)} {options}"
 
 
 def _foreign_option_hint(key: str, allowed: list[str]) -> str | None:

@@ -24,6 +24,7 @@ from pydantic.json_schema import models_json_schema
 
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, with_values
+from holodeck_action.suite.model.cases import OF_TURNS
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import PLACES, MetricTypes
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Policy
@@ -144,7 +145,7 @@ _RULES: dict[str, tuple[Schema, ...]] = {
     "CaseEntry": (
         {
             "if": with_values("turns"),
-            "then": _without("input", "ground_truth", "expected_tools", "files", "retrieval_context", "expect"),
+            "then": _without(*OF_TURNS),
             "else": {"if": with_values("simulate"), "then": _without("input"), "else": with_values("input")},
         },
     ),

@@ -129,6 +129,19 @@ def test_columns_fill_the_fields_that_the_policy_file_says(tmp_path: Path) -> No
         assert (turn.expected_tools.order, turn.expected_tools.tools[0].name) == ("strict", "find")
 
 
+@pytest.mark.proves("Policy: columns")
+def test_all_columns_that_fill_no_field_can_be_left_out(tmp_path: Path) -> None:
+    rows = [{"Question": "Where?", "Answer": "Leeds", "tags": "a, b", "Owner": "Ada", "Notes": {"seen": 1}}]
+    files = {"c.json": json.dumps(rows), "c.csv": 'Question,Answer,tags,Owner\nWhere?,Leeds,"a, b",Ada\n'}
+    for name in files:
+        columns = 'columns: {Question: input, Answer: ground_truth, "*": null}'
+        [case] = loaded(tmp_path / name, name, files, columns).cases
+        assert (case.turns[0].input, case.turns[0].ground_truth, case.tags) == ("Where?", "Leeds", ("a", "b"))
+    assert 'columns["*"]: must be null: it leaves out' in complaint(
+        tmp_path / "refused", "c.csv", files, 'columns: {"*": input}'
+    )
+
+
 def test_columns_give_ids_tags_and_weights(tmp_path: Path) -> None:
     """A cell of names has one, or several with commas between; the policy file adds to the row by its id."""
     rows: list[dict[str, Any]] = [
@@ -293,7 +306,18 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
             "c.jsonl:2:1: the line holds bytes that are not UTF-8, or half of",
         ),
         ("c.jsonl", '{"input": NaN}', "c.jsonl:1:1: the line is not valid JSON: NaN is not a JSON value"),
-        ("c.jsonl", '{"input": "a", "answer": "b"}', 'c.jsonl:1:1: the column "answer" is not a field of a case'),
+        (
+            "c.jsonl",
+            '{"input": "a", "Expected answer (short)": "b"}',
+            'c.jsonl:1:1: the column "Expected answer (short)" is not a field of a case (allowed: input, '
+            "ground_truth, expected_tools, files, retrieval_context, evaluations, expect, name, turns, simulate, id, "
+            'tags, weight): map it in the policy file, such as columns: {"Expected answer (short)": ground_truth}, or '
+            'null to leave it out; "*": null leaves out all such columns',
+        ),
+        ("c.csv", "The question\na\n", 'such as columns: {"The question": input}, or null'),
+        ("c.csv", "input,Question\na,b\n", 'such as columns: {"Question": null}, which leaves it out; "*": null'),
+        ("c.csv", "input,Colour\na,b\n", 'such as columns: {"Colour": null}, which leaves it out; "*": null'),
+        ("c.json", '[{"question": "a"}]', 'c.json:1:3: test_cases[0].question: unknown key, did you mean "input"?'),
         ("c.parquet", "no", "agent.yaml:5:18: test_cases_file: c.parquet: is not a readable Parquet file: "),
         ("d.parquet", "no", "agent.yaml:5:18: test_cases_file: d.parquet does not exist"),
     ],
@@ -302,7 +326,8 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place(
     tmp_path: Path, name: str, content: str | bytes, sentence: str
 ) -> None:
     found = complaint(tmp_path, name, {name.replace("d.p", "other.p"): content})
-    assert found.startswith(sentence), found
+    assert sentence in found, found
+    assert found.startswith(sentence) or sentence.startswith("such as")
     assert "\n" not in found
 
 

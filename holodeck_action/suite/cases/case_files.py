@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import Table
-from holodeck_action.suite.cases.columns import ColumnMap
+from holodeck_action.suite.cases.columns import OTHERS, ColumnMap
 from holodeck_action.suite.cases.sources import CaseFile, Sources, read_content, text_digest
 from holodeck_action.suite.cases.tables import (
     TableError,
@@ -144,8 +144,11 @@ def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
         message = "has no effect: the cases are not in a table (CSV, TSV, Excel, JSON, JSON Lines, Parquet or python:)"
         sources.problems.append(sources.policy.problem(("columns",), message, key=True))
     seen = sorted(set[str]().union(*(table.seen for table in tables)))
+    if columns.get(OTHERS) is not None:
+        message = "must be null: it leaves out the columns that fill no field of a case"
+        sources.problems.append(sources.policy.problem(("columns", OTHERS), message))
     for name in columns if seen else ():
-        if name not in seen:
+        if name not in seen and name != OTHERS:
             guess = did_you_mean(name, seen) or f" (there are: {', '.join(map(quoted, seen[:20]))})"
             message = f"{quoted(name)} is not a column of the cases{guess}"
             sources.problems.append(sources.policy.problem(("columns", name), message, key=True))

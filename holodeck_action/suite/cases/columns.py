@@ -13,6 +13,7 @@ from holodeck_action.suite.cases.expect import EXPECT
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.cases import TableCase
+from holodeck_action.suite.synonyms import field_meant_by
 from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import CHECKS_OF_TEXT
 from holodeck_action.text.json_values import parse_json
@@ -21,6 +22,8 @@ from holodeck_action.text.lazy_patterns import lazy_pattern
 FieldPath = tuple[str, ...]
 """A field of a case: its name, followed by the keys inside it."""
 
+OTHERS = "*"
+"""The key of `columns` that stands for all columns that fill no field; its value is null."""
 _FIELDS = tuple(TableCase.model_fields)
 _AS_WRITTEN = frozenset(
     [("id",), ("name",), ("input",), ("ground_truth",), *((EXPECT, name) for name in CHECKS_OF_TEXT)],
@@ -70,12 +73,8 @@ class ColumnMap:
             return None
         path = tuple(field.split("."))
         if path[0] not in _FIELDS:
-            guess = did_you_mean(path[0], _FIELDS) or f" (allowed: {', '.join(_FIELDS)})"
-            message = (
-                f"the column {quoted(column)} is not a field of a case{guess}: map it in the policy file, "
-                f"such as columns: {{{json.dumps(column)}: input}}, or null to leave it out"
-            )
-            self._add_problem(mark, message)
+            if OTHERS not in self._given:
+                self._add_problem(mark, self._unknown_column(column, path[0]))
             return None
         for taken, other in self._names.items():
             if taken[: len(path)] == path[: len(taken)]:
@@ -84,6 +83,17 @@ class ColumnMap:
                 return None
         self._names[path] = column
         return path
+
+    def _unknown_column(self, column: str, name: str) -> str:
+        meant = field_meant_by(name)
+        field = None if (meant,) in self._names else meant
+        hint = did_you_mean(name, _FIELDS) or f" (allowed: {', '.join(_FIELDS)})"
+        proposal = f"{json.dumps(column, ensure_ascii=False)}: {field or 'null'}"
+        effect = ", or null to leave it out" if field else ", which leaves it out"
+        return (
+            f"the column {quoted(column)} is not a field of a case{hint}: map it in the policy file, such as "
+            f'columns: {{{proposal}}}{effect}; "{OTHERS}": null leaves out all such columns'
+        )
 
     def mark(self, line: int, column: int) -> SourceMark:
         """Return a position in the file."""

@@ -87,33 +87,9 @@ class FileInput(FormatModel):
         return self
 
 
-class TurnEntry(FormatModel):
-    """An entry of `turns`: one input of a conversation."""
+class AskedEntry(FormatModel):
+    """Base class of cases and turns: a question and what is expected of the answer."""
 
-    input: NonBlank
-    """The question to the agent. Example: `Where is order A-17?`."""
-    ground_truth: GroundTruth | None = None
-    """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `It is in Leeds.`."""
-    expected_tools: LazySection[ExpectedToolsField] | None = None
-    """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
-    files: LazySection[Annotated[list[FileInput], Field(max_length=10)]] | None = None
-    """At most 10 files that are sent with the input."""
-    retrieval_context: list[str] | None = None
-    """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
-    evaluations: list[CaseMetric] | None = None
-    """Metrics that replace those of the case or the suite. An empty list counts as absent."""
-    expect: list[CheckMetric] | None = None
-    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with other settings as further keys. A mapping
-    of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
-    turn_config: FreeMapping | None = None
-    """Free-form data for code graders and targets. Example: `{locale: en}`."""
-
-
-class CaseEntry(FormatModel):
-    """A test case, in `test_cases` or in the file of `test_cases_file`: `input`, `turns` or `simulate`."""
-
-    name: NonBlank | None = None
-    """A name for reports, ids and filters. Example: `return period`."""
     input: NonBlank | None = None
     """The question to the agent. Example: `How long can I return a parcel?`."""
     ground_truth: GroundTruth | None = None
@@ -125,10 +101,31 @@ class CaseEntry(FormatModel):
     retrieval_context: list[str] | None = None
     """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
     evaluations: list[CaseMetric] | None = None
-    """Metrics that replace those of the suite. An empty list counts as absent."""
+    """Metrics that replace those of the suite; those of a turn also replace those of its case. An empty list counts as
+    absent."""
     expect: list[CheckMetric] | None = None
     """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with other settings as further keys. A mapping
     of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
+
+
+class TurnEntry(AskedEntry):
+    """An entry of `turns`: one input of a conversation."""
+
+    input: NonBlank
+    """The question to the agent. Example: `Where is order A-17?`."""
+    turn_config: FreeMapping | None = None
+    """Free-form data for code graders and targets. Example: `{locale: en}`."""
+
+
+OF_TURNS = tuple(name for name in AskedEntry.model_fields if name != "evaluations")
+"""Keys of a case without turns that belong to the turns of a conversation."""
+
+
+class CaseEntry(AskedEntry):
+    """A test case, in `test_cases` or in the file of `test_cases_file`: `input`, `turns` or `simulate`."""
+
+    name: NonBlank | None = None
+    """A name for reports, ids and filters. Example: `return period`."""
     turns: LazySection[Annotated[list[TurnEntry], Field(min_length=1)]] | None = None
     """The inputs of a conversation, instead of `input`."""
     simulate: LazySection[SimulatedUser] | None = None
@@ -142,11 +139,7 @@ class CaseEntry(FormatModel):
             if self.input is None:
                 raise PydanticCustomError("case_form", "a case needs input, or turns or simulate for a conversation")
             return self
-        others = [
-            name
-            for name in ("input", "ground_truth", "expected_tools", "files", "retrieval_context", "expect")
-            if getattr(self, name) is not None
-        ]
+        others = [name for name in OF_TURNS if getattr(self, name) is not None]
         if others:
             raise PydanticCustomError(
                 "case_form",

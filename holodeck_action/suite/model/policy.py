@@ -389,7 +389,8 @@ class Policy(FormatModel):
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
     """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
-    a column out. Example: `{question: input, answer: ground_truth, row: null}`."""
+    a column out, under `*` all columns that fill no field. Example: `{question: input, answer: ground_truth, row:
+    null}`."""
     ground_truth: Literal["compared", "unused"] = "compared"
     """Whether a metric must compare the expected answers of cases. `unused`: they are notes for readers. Example:
     `unused`."""
