@@ -22,7 +22,8 @@ from holodeck_action.decide.verdict import SuiteVerdict
 from holodeck_action.github.channel_options import channel_options_from
 from holodeck_action.github.channels import channel_lines
 from holodeck_action.github.event import Destination, named_destination
-from holodeck_action.github.publisher import Findings, open_publisher
+from holodeck_action.github.opening import open_publisher
+from holodeck_action.github.publisher import Findings
 from holodeck_action.github.rest.payload import is_hash, is_repository
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import PREVIOUS_FOLDER

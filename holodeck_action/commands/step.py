@@ -35,14 +35,8 @@ from holodeck_action.github.annotations import annotate_problems, unannotated_re
 from holodeck_action.github.channel_options import ChannelOptions, channel_options_from
 from holodeck_action.github.channels import channel_lines
 from holodeck_action.github.job import page_links
-from holodeck_action.github.publisher import (
-    CHECK_RUN_VARIABLE,
-    Findings,
-    Publication,
-    Publisher,
-    empty_publication,
-    open_publisher,
-)
+from holodeck_action.github.opening import empty_publication, open_publisher
+from holodeck_action.github.publisher import CHECK_RUN_VARIABLE, Findings, Publication, Publisher
 from holodeck_action.github.runner import (
     ChannelError,
     annotation_commands,

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from holodeck_action.github.rest.api import Api
     from holodeck_action.reports.page.viewer_index import PageLinks
 
-PUBLIC_API_URL = "https://api.github.com"
-_NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
-
 
 def page_links(environ: Mapping[str, str]) -> PageLinks:
     """Return the links from a page to the repository and the workflow run; no links outside of a workflow."""
@@ -122,12 +119,10 @@ class Job:
 
         repository = self._repository(folder)
         if repository not in self._apis:
-            if not self.token:
-                raise ApiError(_NO_TOKEN, "invalid", None)
-            if not is_repository(repository):
+            if self.token and not is_repository(repository):
                 raise ApiError("the repository is unknown: set GITHUB_REPOSITORY", "invalid", None)
-            address = self.environ.get("GITHUB_API_URL") or PUBLIC_API_URL
-            self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
+            url = self.environ.get("GITHUB_API_URL") or None
+            self._apis[repository] = connect(self.token, url, repository, pause=self.pause)
         return self._apis[repository]
 
     def permission(self, folders: Sequence[Path], *, accepted: bool) -> CodeAllowed:

@@ -9,8 +9,8 @@ from typing import Any
 from holodeck_action.extensions.doctor.findings import Finding
 from holodeck_action.extensions.doctor.reachability import try_address
 from holodeck_action.github.event import Destination, NoLookup, event_destination
-from holodeck_action.github.job import PUBLIC_API_URL, Job
-from holodeck_action.github.rest.api import user_permissions
+from holodeck_action.github.job import Job
+from holodeck_action.github.rest.api import PUBLIC_API_URL, user_permissions
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.input_values import github_token

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Text = Issue | IssueComment | PullRequestComment | PullRequestReview
 
+PUBLIC_API_URL = "https://api.github.com"
 TIMEOUT_S = 15.0
 """Timeout in seconds for a connection, and for each read of a response."""
 MOST_NODES = 100
@@ -37,6 +38,7 @@ _REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = lazy_pattern(r"[!-~]+")
 _PAGE = lazy_pattern(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
 _BOT_SUFFIX = "[bot]"
+_NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
 _GRAPHQL_KINDS: Mapping[str, ErrorKind] = {
     "FORBIDDEN": "denied",
     "INSUFFICIENT_SCOPES": "denied",
@@ -122,7 +124,7 @@ class Ownership(Struct, frozen=True):
 
 def connect(
     token: str,
-    api_url: str,
+    api_url: str | None,
     repository: str,
     *,
     pause: Callable[[float], None] = time.sleep,
@@ -134,7 +136,7 @@ def connect(
 
     Args:
         token: token that authenticates the requests.
-        api_url: URL of the REST API, as in the runner's `GITHUB_API_URL`, such as `https://api.github.com`.
+        api_url: URL of the REST API, as in the runner's `GITHUB_API_URL`; `PUBLIC_API_URL` if it is None.
         repository: `owner/name`.
         pause: waits for a number of seconds before a request is repeated.
         clock: returns the seconds since the epoch.
@@ -144,8 +146,11 @@ def connect(
     Raises:
         ApiError: an argument is invalid, or PyGithub is not installed.
     """
+    if not token:
+        raise ApiError(_NO_TOKEN, "invalid", None)
     if not _TOKEN.fullmatch(token):
-        raise ApiError("the GitHub token is empty or has characters that no token has", "denied", None)
+        raise ApiError("the GitHub token has characters that no token has", "denied", None)
+    api_url = PUBLIC_API_URL if api_url is None else api_url
     if not _is_api_url(api_url):
         raise ApiError("GITHUB_API_URL is not the address of an API, such as https://api.github.com", "invalid", None)
     if not _REPOSITORY.fullmatch(repository) or repository.split("/")[1] in (".", ".."):
