@@ -19,7 +19,7 @@ from typing import Any, TextIO, TypedDict, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Output
+from holodeck_action.commands.output import Ui
 from holodeck_action.commands.suites import evaluate as run_suites
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.compare.comparing import compare as compare_records
@@ -356,11 +356,9 @@ def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller
                 place = suite.folder / suite.file
                 raise ConfigurationError([f"{place}: differs from what load_suite returned; load it again"])
             prepared = prepare_suites([loaded], flags, context)
-            output = replace(
-                Output.for_caller(caller, flags, None, caller.progress_display()), on_conclusion=found.append
-            )
-            with caller.job() as job:
-                done = run_suites(prepared, flags, output, claims, context, job)
+            progress = caller.progress_display()
+            ui = Ui(caller, flags, claims, progress, flags.output_dir, on_conclusion=found.append)
+            done = run_suites(prepared, context, ui)
     except FolderError as error:
         raise ConfigurationError([str(error)]) from None
     if not done.suites[0].written:

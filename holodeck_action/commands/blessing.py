@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holodeck_action.commands.output import Output
+from holodeck_action.commands.output import Ui
 from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import check_links, write_atomically
 from holodeck_action.record.result_files import BaseResults
@@ -36,21 +36,21 @@ def check_blessing(suites: Sequence[Run], flags: Flags) -> None:
         raise ConfigurationError([f"--bless {file}: the folder does not exist; choose a file in an existing folder"])
 
 
-def bless(file: GivenPath, conclusion: Conclusion, base: BaseResults | None, output: Output) -> bool:
+def bless(file: GivenPath, conclusion: Conclusion, base: BaseResults | None, ui: Ui) -> bool:
     """Write the results of the better agent, and print its name. Write nothing if neither agent is better.
 
     Args:
         file: the file to write; it stays as it is if neither agent is better.
         conclusion: the run of the head.
         base: the results of the base; None if the base did not run.
-        output: the outputs of the run.
+        ui: the outputs of the run.
 
     Returns:
         False if the results could not be written.
     """
     found = _winner(conclusion, base)
     if found.side is None or base is None:
-        output.stdout.write(f"not blessed, {file} is unchanged: {found.reason}\n")
+        ui.stdout.write(f"not blessed, {file} is unchanged: {found.reason}\n")
         return True
     recorded = conclusion.record.baseline
     assert recorded is not None
@@ -59,11 +59,11 @@ def bless(file: GivenPath, conclusion: Conclusion, base: BaseResults | None, out
     name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
         check_links(file.parent)
-        write_atomically(file.path, content, disk=output.disk)
+        write_atomically(file.path, content, disk=ui.disk)
     except OSError as error:
-        output.stderr.write(f"error: --bless {file}: cannot be written: {error.strerror}\n")
+        ui.stderr.write(f"error: --bless {file}: cannot be written: {error.strerror}\n")
         return False
-    output.stdout.write(f"blessed: {file} has the results of {name} now: {found.reason}\n")
+    ui.stdout.write(f"blessed: {file} has the results of {name} now: {found.reason}\n")
     return True
 
 

@@ -23,7 +23,6 @@ from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_policy_file
@@ -155,7 +154,7 @@ def _comparison_page(
         comparison=compared.comparison,
         base_missing=None,
     )
-    suite = ViewedSuite(replace(concluded, report=report), base)
+    suite = replace(concluded, report=report, base=base)
     results = str(options.head or LAST_RESULTS)
     return PageView([suite], compared.exit_code, results=results, links=page_links(caller.environ))
 

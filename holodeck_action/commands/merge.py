@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.commands.output import FinishedRun, Output, report_suite, report_together
+from msgspec.structs import replace
+
+from holodeck_action.commands.output import Outcome, Ui, report_suite, report_together
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.written_results import RelatedFiles
 from holodeck_action.record.base_results import read_base_results
+from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
 from holodeck_action.record.merging import MergeError, ShardResults, merge_shards
 from holodeck_action.record.record import Record
@@ -51,23 +54,23 @@ def merge_runs(folders: Sequence[GivenPath], values: Mapping[str, Any], caller: 
         ConfigurationError: the folders are not all shards of one run; nothing was written.
     """
     flags = flags_from(values)
-    output = Output.for_caller(caller, flags, template_of(flags.template), caller.progress_display())
-    with Claims(output.disk) as claims:
-        return flags.process_exit_code(merge_folders(folders, output, claims).exit_code)
+    template, progress = template_of(flags.template), caller.progress_display()
+    with Claims(caller.disk or DISK) as claims:
+        ui = Ui(caller, flags, claims, progress, flags.output_dir, template)
+        return flags.process_exit_code(merge_folders(folders, ui).exit_code)
 
 
-def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) -> FinishedRun:
+def merge_folders(folders: Sequence[GivenPath], ui: Ui) -> Outcome:
     """Merge the shards of a run, and report each suite like a run without shards.
 
     Args:
         folders: output folders of shards, or folders that contain them.
-        output: the outputs of the merged run.
-        claims: claims on output folders, which keep other runs from writing to them.
+        ui: the outputs of the merged run.
 
     Raises:
         ConfigurationError: the folders are not all shards of one run, or the output folder cannot be used.
     """
-    found = _read_results(folders, output.folder)
+    found = _read_results(folders, ui.folder)
     problems: list[str] = []
     merged: list[tuple[Record, BaseResults | None]] = []
     for (_, file, _), parts in found.items():
@@ -78,18 +81,17 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
             problems += (f"{named}{reason}" for reason in error.reasons)
     if problems:
         raise ConfigurationError(problems)
-    into = suite_folders([(folder, file) for folder, file, _ in found], output.folder)
-    for folder in (output.folder, *into):
+    into = suite_folders([(folder, file) for folder, file, _ in found], ui.folder)
+    for folder in (ui.folder, *into):
         if folder is not None:
             ensure_writable(folder)
-            claims.clear(folder)
+            ui.claims.clear(folder)
     done = []
     for (record, base), folder in zip(merged, into, strict=True):
         terms = Terms.against(None if base is None else base.results)
         concluded = conclude(record, terms, folder=record.provenance.folder or "")
-        done.append(report_suite(concluded, folder, output, RelatedFiles(base), journaled=False))
-    code = report_together(done, (), output)
-    return FinishedRun(code, tuple(done))
+        done.append(report_suite(replace(concluded, folder=folder), ui, RelatedFiles(base), journaled=False))
+    return Outcome(report_together(done, (), ui), tuple(done))
 
 
 def _read_results(folders: Sequence[GivenPath], output_folder: GivenPath | None) -> dict[_SuiteKey, list[ShardResults]]:

@@ -1,10 +1,9 @@
-"""The outputs of a run: reports on the streams, files in a folder, and the combined verdict of several suites."""
+"""The outcome of a run, and its outputs: reports on the streams, files in a folder, and the combined verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from signal import Signals
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
@@ -25,51 +24,35 @@ from holodeck_action.run.loading import display_folder
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.terminal import Terminal, terminal_of
+from holodeck_action.text.terminal import terminal_of
 
 if TYPE_CHECKING:
+    from holodeck_action.decide.compare.comparison_report import ComparisonReport
     from holodeck_action.reports.custom import CustomTemplate
-    from holodeck_action.reports.page.viewer_index import PageLinks, ViewedSuite
-    from holodeck_action.reports.report_views import Report
+    from holodeck_action.reports.page.viewer_index import PageLinks
+    from holodeck_action.run.step_report import StepReport
+    from holodeck_action.suite.configuration_errors import LocatedProblem
+
+Writer = Callable[[], Iterable[bytes]]
 
 
-class Output(Struct, frozen=True):
-    """The outputs of a run: reports go to `stdout`, progress and problems to `stderr`, files to `folder` (if not None).
+class Ui(Struct, frozen=True):
+    """Where a run shows and writes its results: reports go to `stdout`, progress and problems to `stderr`, files to
+    `folder` (if not None).
 
-    `flags` has the options. `template` renders report.md; None to use the built-in template. `reports` is whether
-    reports are written in addition to the results. `disk` writes the files. `signals` stop the run in an orderly way.
-    `progress` shows the progress, `terminal` describes the capabilities of `stdout`. `environ` has the environment
-    variables. `on_conclusion` is called with the conclusion of each suite.
+    `caller` is whoever started the run, and `flags` has the options. `claims` keep other runs from writing to the
+    folders. `template` renders report.md; None to use the built-in template. `reports` is whether reports are written
+    in addition to the results. `on_conclusion` is called with the conclusion of each suite.
     """
 
-    stdout: TextIO
-    progress: ProgressDisplay
-    terminal: Terminal
+    caller: Caller
     flags: Flags
+    claims: Claims
+    progress: ProgressDisplay
     folder: GivenPath | None
-    environ: Mapping[str, str]
     template: CustomTemplate | None = None
     reports: bool = True
-    disk: Disk = DISK
-    signals: Sequence[Signals] = ()
     on_conclusion: Callable[[Conclusion], None] = lambda concluded: None
-
-    @classmethod
-    def for_caller(
-        cls, caller: Caller, flags: Flags, template: CustomTemplate | None, progress: ProgressDisplay
-    ) -> Output:
-        """Create the outputs of a run that the caller started."""
-        return cls(
-            caller.stdout,
-            progress,
-            terminal_of(caller.stdout, caller.environ),
-            flags,
-            flags.output_dir,
-            caller.environ,
-            template,
-            disk=caller.disk or DISK,
-            signals=caller.signals,
-        )
 
     @property
     def writes_page(self) -> bool:
@@ -77,46 +60,61 @@ class Output(Struct, frozen=True):
         return self.reports and self.flags.html
 
     @property
+    def stdout(self) -> TextIO:
+        """The stream for reports."""
+        return self.caller.stdout
+
+    @property
     def stderr(self) -> TextIO:
         """The stream for progress, notes and problems."""
         return self.progress.stream
+
+    @property
+    def disk(self) -> Disk:
+        """Writes the files."""
+        return self.caller.disk or DISK
 
     @property
     def links(self) -> PageLinks:
         """The URLs that the page links to."""
         from holodeck_action.github.job import page_links
 
-        return page_links(self.environ)
+        return page_links(self.caller.environ)
 
     def note(self, sentence: str) -> None:
         """Write a note of one sentence to standard error."""
         self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
-class FinishedSuite(Struct, frozen=True):
-    """A suite that has run: its report, and its line in the combined verdict.
+class Outcome(Struct, frozen=True):
+    """How a command or step ended: its exit code, and what it did.
 
-    `folder` contains its files (None if no files were requested), `written` is whether they could be written. `viewed`
-    is its part of the viewer's page for several suites; None if no page is written.
-    """
-
-    report: Report
-    verdict: SuiteVerdict
-    folder: GivenPath | None
-    written: bool
-    viewed: ViewedSuite | None = None
-
-
-class FinishedRun(Struct, frozen=True):
-    """A run that has ended: its exit code, the suites that ran, and the paths of the suites that did not run.
-
-    `plan` is the text of the plan if only a plan was requested, and else empty.
+    Attributes:
+        exit_code: the exit code.
+        suites: the suites that ran.
+        not_run: the paths of the suites that did not run.
+        plan: the text of the plan if only a plan was requested, and else empty.
+        problems: the problems that prevented a run.
+        located: those of them that have a place.
+        log_text: the text of the problems, for the log.
+        compared: the comparison of two runs; None if none was requested.
+        extended: the result of a command of an extension; None if none ran.
     """
 
     exit_code: int
-    suites: tuple[FinishedSuite, ...] = ()
+    suites: tuple[Conclusion, ...] = ()
     not_run: tuple[str, ...] = ()
     plan: str = ""
+    problems: tuple[str, ...] = ()
+    located: tuple[LocatedProblem, ...] = ()
+    log_text: str = ""
+    compared: ComparisonReport | None = None
+    extended: StepReport | None = None
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether suites were to run, and not only to be planned."""
+        return bool(self.suites or self.not_run)
 
 
 def clear_suite_folders(claims: Claims, output_root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
@@ -129,137 +127,124 @@ def clear_suite_folders(claims: Claims, output_root: GivenPath | None, suites: S
         claims.clear(folder)
 
 
-def report_suite(
-    conclusion: Conclusion,
-    folder: GivenPath | None,
-    output: Output,
-    related_files: RelatedFiles,
-    *,
-    journaled: bool,
-) -> FinishedSuite:
-    """Print the report of a suite, and write its files.
+def report_suite(concluded: Conclusion, ui: Ui, related_files: RelatedFiles, *, journaled: bool) -> Conclusion:
+    """Print the report of a suite, and write its files into its folder.
 
     Args:
-        conclusion: the suite's record, verdict and report.
-        folder: the folder for the suite's files; None to write no files.
-        output: the outputs of the run.
+        concluded: the suite's record, verdict and report.
+        ui: the outputs of the run.
         related_files: further data to write to the folder with the results.
         journaled: whether a journal exists from which the run can be resumed.
+
+    Returns:
+        The conclusion, with whether the files could be written.
     """
-    report = conclusion.report
-    output.on_conclusion(conclusion)
-    if output.flags.verbose:
+    report, folder = concluded.report, concluded.folder
+    ui.on_conclusion(concluded)
+    if ui.flags.verbose:
         from holodeck_action.reports.terminal.every_case import every_case_lines
 
-        lines = every_case_lines(conclusion.record, conclusion.verdict, report.folder)
-        output.stdout.writelines(f"{line}\n" for line in lines)
-    print_report(report, output.stdout, output.terminal)
-    with output.progress.phase("writing results"):
-        return _write_suite(conclusion, folder, output, related_files, journaled=journaled)
+        lines = every_case_lines(concluded.record, concluded.verdict, report.folder)
+        ui.stdout.writelines(f"{line}\n" for line in lines)
+    print_report(report, ui.stdout, terminal_of(ui.stdout, ui.caller.environ))
+    with ui.progress.phase("writing results"):
+        if folder is None:
+            return concluded
+        results = _write_results(folder, concluded, ui, related_files, journaled=journaled)
+        if results is not None and ui.reports:
+            from holodeck_action.reports.formats import write_reports
+
+            write_reports(folder, _report_writers(concluded, results, ui), ui.note, ui.disk)
+    return replace(concluded, written=results is not None)
 
 
-def _write_suite(
-    conclusion: Conclusion, folder: GivenPath | None, output: Output, related_files: RelatedFiles, *, journaled: bool
-) -> FinishedSuite:
-    record, verdict, report = conclusion.record, conclusion.verdict, conclusion.report
-    code = verdict.exit_code
-    results = None if folder is None else _write_results(folder, conclusion, output, related_files, journaled=journaled)
-    written = folder is None or results is not None
-    base = None if related_files.base is None else related_files.base.results.record
-    viewed: ViewedSuite | None = None
-    if folder is not None and written and output.writes_page:
-        from holodeck_action.reports.page.viewer_index import ViewedSuite
+def _page(suites: Sequence[Conclusion], code: int, results: GivenPath, ui: Ui) -> tuple[str, Writer]:
+    """Return the name of the viewer's page, and the function that writes it."""
+    from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 
-        viewed = ViewedSuite(conclusion, base)
-    if folder is not None and results is not None and output.reports:
-        from holodeck_action.reports.formats import write_reports
-
-        write_reports(folder, _report_writers(report, viewed, results, output), output.note, output.disk)
-    if not written:
-        # Unreadable results are infrastructure trouble: never a pass.
-        code = worst_exit_code([code, ExitCode.INCOMPLETE])
-    suite_verdict = SuiteVerdict(
-        suite=record.suite.name,
-        folder=None if folder is None or folder == output.folder else folder.name,
-        outcome=verdict.outcome,
-        exit_code=code,
-        reason=verdict.reason,
-    )
-    return FinishedSuite(report, suite_verdict, folder, written, viewed)
+    return PAGE_FILE, lambda: render_page(PageView(suites, code, results=str(results), links=ui.links))
 
 
-def _report_writers(
-    report: Report, viewed_suite: ViewedSuite | None, results: GivenPath, output: Output
-) -> dict[str, Callable[[], Iterable[bytes]]]:
+def _report_writers(concluded: Conclusion, results: GivenPath, ui: Ui) -> dict[str, Writer]:
     """Return the functions that write the reports of a suite, by file name."""
     from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render
 
-    made: dict[str, Callable[[], Iterable[bytes]]] = {
-        REPORT_FILE: lambda: [markdown_report(report, output.template, output.note).encode("utf-8", "replace")],
+    report = concluded.report
+    made: dict[str, Writer] = {
+        REPORT_FILE: lambda: [markdown_report(report, ui.template, ui.note).encode("utf-8", "replace")],
         JUNIT_FILE: lambda: render(report, "junit"),
     }
-    if viewed_suite is not None:
-        from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
-
-        view = PageView([viewed_suite], report.exit_code, results=str(results), links=output.links)
-        made[PAGE_FILE] = lambda: render_page(view)
-    return made
+    return made | dict([_page([concluded], report.exit_code, results, ui)] if ui.writes_page else [])
 
 
-def report_together(finished: Sequence[FinishedSuite], not_run_names: Sequence[str], output: Output) -> int:
+def suite_code(concluded: Conclusion) -> int:
+    """Return the exit code of a suite. Results that cannot be read are infrastructure trouble: never a pass."""
+    code = concluded.verdict.exit_code
+    return code if concluded.written else worst_exit_code([code, ExitCode.INCOMPLETE])
+
+
+def report_together(finished: Sequence[Conclusion], not_run_names: Sequence[str], ui: Ui) -> int:
     """Return the exit code of the whole run; if it has several suites, also print and write their combined verdict."""
-    verdicts = [item.verdict for item in finished]
-    if len(verdicts) + len(not_run_names) == 1:
-        return verdicts[0].exit_code
-    code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run_names else []))
+    codes = [suite_code(item) for item in finished]
+    if len(codes) + len(not_run_names) == 1:
+        return codes[0]
+    code = worst_exit_code(codes + ([ExitCode.STOPPED] if not_run_names else []))
     for item in finished:
-        output.stdout.write(f"{verdict_line(item.report)}\n")
+        ui.stdout.write(f"{verdict_line(item.report)}\n")
     if not_run_names:
-        output.stdout.write(f"not run: {one_line(', '.join(not_run_names), 1000)}\n")
-    output.stdout.flush()
-    if output.folder is not None:
+        ui.stdout.write(f"not run: {one_line(', '.join(not_run_names), 1000)}\n")
+    ui.stdout.flush()
+    if ui.folder is not None:
+        lines = tuple(_combined_line(item, ui.folder) for item in finished)
         try:
-            write_combined(
-                output.folder.path / VERDICT_FILE,
-                CombinedVerdict(code, tuple(verdicts), tuple(not_run_names)),
-                output.disk,
-            )
+            write_combined(ui.folder.path / VERDICT_FILE, CombinedVerdict(code, lines, tuple(not_run_names)), ui.disk)
         except OSError as error:
-            output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
+            ui.stderr.write(f"error: {ui.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
             return worst_exit_code([code, ExitCode.INCOMPLETE])
-        viewed = [item.viewed for item in finished if item.viewed is not None]
-        if len(viewed) > 1:
+        shown = [item for item in finished if item.written]
+        if ui.writes_page and len(shown) > 1:
             from holodeck_action.reports.formats import write_reports
-            from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 
-            view = PageView(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
-            write_reports(output.folder, {PAGE_FILE: lambda: render_page(view)}, output.note, output.disk)
+            page = dict([_page(shown, code, ui.folder / "SUITE" / RESULTS_FILE, ui)])
+            write_reports(ui.folder, page, ui.note, ui.disk)
     return code
 
 
+def _combined_line(concluded: Conclusion, root: GivenPath) -> SuiteVerdict:
+    """Return the suite's line in the combined verdict in the folder `root`."""
+    verdict, folder = concluded.verdict, concluded.folder
+    return SuiteVerdict(
+        suite=concluded.record.suite.name,
+        folder=None if folder is None or folder == root else folder.name,
+        outcome=verdict.outcome,
+        exit_code=suite_code(concluded),
+        reason=verdict.reason,
+    )
+
+
 def _write_results(
-    folder: GivenPath, conclusion: Conclusion, output: Output, related_files: RelatedFiles, *, journaled: bool
+    folder: GivenPath, concluded: Conclusion, ui: Ui, related_files: RelatedFiles, *, journaled: bool
 ) -> GivenPath | None:
     """Write a suite's results; return the path of the record, or None if the results cannot be written."""
-    verdict = conclusion.verdict
+    verdict = concluded.verdict
     try:
-        written = write_results(folder.path, conclusion.record, verdict, output.disk, related_files)
+        written = write_results(folder.path, concluded.record, verdict, ui.disk, related_files)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
-        output.stderr.write(
+        ui.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; the verdict above stands{kept}\n"
         )
-        _write_verdict_only(folder, verdict, output)
+        _write_verdict_only(folder, verdict, ui)
         return None
     return folder / written.name
 
 
-def _write_verdict_only(folder: GivenPath, verdict: Verdict, output: Output) -> None:
+def _write_verdict_only(folder: GivenPath, verdict: Verdict, ui: Ui) -> None:
     """Write the verdict of a run whose results cannot be written; a pass becomes incomplete."""
     if verdict.exit_code == ExitCode.PASSED:
         reason = f"{RESULTS_FILE} could not be written"
         verdict = replace(verdict, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason)
     try:
-        write_verdict(folder.path / VERDICT_FILE, verdict, output.disk)
+        write_verdict(folder.path / VERDICT_FILE, verdict, ui.disk)
     except OSError as error:
-        output.note(f"{folder / VERDICT_FILE}: could not be written: {error.strerror}")
+        ui.note(f"{folder / VERDICT_FILE}: could not be written: {error.strerror}")

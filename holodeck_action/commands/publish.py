@@ -15,10 +15,9 @@ from typing import Any, TextIO
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import FinishedRun, FinishedSuite
+from holodeck_action.commands.output import Outcome
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.decide.verdict import SuiteVerdict
 from holodeck_action.github.channel_options import channel_options_from
 from holodeck_action.github.channels import channel_lines
 from holodeck_action.github.event import Destination, named_destination
@@ -31,7 +30,7 @@ from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_record
 from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import MappedCases, RecordError
-from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
@@ -122,7 +121,7 @@ def _write_line(stream: TextIO, text: str) -> None:
     stream.write(f"{one_line(text, 2000)}\n")
 
 
-def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> FinishedRun:
+def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Outcome:
     """Read finished runs and decide their verdicts again, by their own gates.
 
     Args:
@@ -151,7 +150,7 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Finished
     size = sum(map(_size, files))
     if size > MOST_BYTES:
         raise ConfigurationError([f"publish: the results files hold {size:,} bytes, more than {MOST_BYTES:,}"])
-    suites: list[FinishedSuite] = []
+    suites: list[Conclusion] = []
     problems: list[str] = []
     for file in files:
         try:
@@ -162,10 +161,10 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Finished
         raise ConfigurationError(problems)
     not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _MAX_SENTENCE) for file in journals)
     codes = [suite.verdict.exit_code for suite in suites] + [ExitCode.STOPPED for _ in not_run]
-    return FinishedRun(worst_exit_code(codes), tuple(suites), not_run)
+    return Outcome(worst_exit_code(codes), tuple(suites), not_run)
 
 
-def _judge_results(file: Path, start: Path, redactor: Redactor) -> FinishedSuite:
+def _judge_results(file: Path, start: Path, redactor: Redactor) -> Conclusion:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         stored = read_record(given)
@@ -185,9 +184,7 @@ def _judge_results(file: Path, start: Path, redactor: Redactor) -> FinishedSuite
             f"{given}: cannot be judged: {type(error).__name__}; use the results.json of a run"
         ) from error
     folder = given.parent if file.name in (RESULTS_FILE, TABLES_FOLDER) else None
-    verdict = concluded.verdict
-    suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
-    return FinishedSuite(concluded.report, suite, folder, written=True)
+    return replace(concluded, folder=folder)
 
 
 def _redact_record(record: Record, redactor: Redactor) -> Record:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from holodeck_action.commands.output import Output
+from holodeck_action.commands.output import Ui
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_path
@@ -69,9 +69,8 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
                 reason = "a record holds the answers of a single suite; give that suite"
                 loaded = load_one_suite(suite, context, reason, flags.run_flags)
                 prepared = [prepare_stored(results, loaded, flags, context, flags.output_dir)]
-            output = Output.for_caller(caller, flags, template, progress)
-            with caller.job() as job:
-                done = evaluate(prepared, flags, output, claims, context, job)
+            ui = Ui(caller, flags, claims, progress, flags.output_dir, template)
+            done = evaluate(prepared, context, ui)
         except ConfigurationError:
             if not flags.dry_run and not is_inside(results, flags.output_dir):
                 claims.clear(flags.output_dir)

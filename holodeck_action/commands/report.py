@@ -21,7 +21,7 @@ from holodeck_action.reports.written import write_pieces, write_text
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import matches_glob
 from holodeck_action.run.options.request import template_of
-from holodeck_action.run.viewed import read_viewed_suite
+from holodeck_action.run.viewed import read_conclusion
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
@@ -75,8 +75,7 @@ def show_record(options: ReportOptions, caller: Caller) -> int:
         )
     template = template_of(options.template)
     results, *others = [results_or_last(given, caller) for given in options.results or (None,)]
-    viewed = read_viewed_suite(results)
-    concluded = viewed.concluded
+    concluded = read_conclusion(results)
     report = concluded.report
     if options.canonical:
         report = canonical_report(report)
@@ -85,7 +84,7 @@ def show_record(options: ReportOptions, caller: Caller) -> int:
         return ExitCode.PASSED
     if options.format == "html":
         view = PageView(
-            [replace(viewed, concluded=replace(concluded, report=report))],
+            [replace(concluded, report=report)],
             report.exit_code,
             results=str(results),
             links=page_links(caller.environ),
@@ -113,7 +112,7 @@ def _run_columns(results: GivenPath, conclusion: Conclusion, other_runs: Sequenc
     """
     if not other_runs:
         return ()
-    found = [(results, conclusion), *((path, read_viewed_suite(path).concluded) for path in other_runs)]
+    found = [(results, conclusion), *((path, read_conclusion(path)) for path in other_runs)]
     runs = [RunColumn(column_name(str(path), RESULTS_FILE), each) for path, each in found]
     check_columns(runs)
     return runs

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from holodeck_action.commands.last_run import choose_results_folder
-from holodeck_action.commands.output import Output, clear_suite_folders
+from holodeck_action.commands.output import Ui, clear_suite_folders
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
@@ -53,14 +53,13 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
                 flags.suites, context, allow_empty=flags.allow_empty, on_found=clear, flags=flags.run_flags
             )
             prepared = prepare_suites(loaded, flags, context)
-        output, kept = Output.for_caller(caller, flags, template, progress), ""
-        if output.folder is None and not flags.dry_run:
+        ui, kept = Ui(caller, flags, claims, progress, flags.output_dir, template), ""
+        if ui.folder is None and not flags.dry_run:
             folder, kept = choose_results_folder(caller, claims)
-            output = structs.replace(output, folder=folder, reports=False)
-        with caller.job() as job:
-            done = evaluate(prepared, flags, output, claims, context, job)
+            ui = structs.replace(ui, folder=folder, reports=False)
+        done = evaluate(prepared, context, ui)
         if kept:
-            output.note(kept)
+            ui.note(kept)
     return flags.process_exit_code(done.exit_code)
 
 

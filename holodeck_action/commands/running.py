@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Output
+from holodeck_action.commands.output import Ui
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, Record
@@ -20,7 +20,6 @@ from holodeck_action.run.closure import add_closures
 from holodeck_action.run.confirmation import ask_again, cases_to_confirm
 from holodeck_action.run.judge_probes import probe_judges, seen_passes
 from holodeck_action.run.open_suites import complete_record
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Slots, Stop, Trials
 from holodeck_action.run.signals import stop_on_signals
@@ -49,8 +48,7 @@ class RunResult(Struct, frozen=True):
 
 async def run_sides(
     ready: Run,
-    flags: Flags,
-    output: Output,
+    ui: Ui,
     deadline: float | None,
     executor: Executor | None,
     stored_base: Base,
@@ -60,8 +58,7 @@ async def run_sides(
 
     Args:
         ready: the suite, with its base if one runs.
-        flags: the command line.
-        output: the outputs of the run.
+        ui: the options and outputs of the run.
         deadline: time at which the run is stopped, in seconds of the system's monotonic clock; None if there is no
             deadline.
         executor: runs the trials; None to run them in this process.
@@ -74,13 +71,13 @@ async def run_sides(
     """
     settings = ready.settings
     sides: Sequence[Run] = ready.sides
-    written = _write_notices(sides, frozenset(), output)
+    written = _write_notices(sides, frozenset(), ui)
     stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
     totals = [len(side.own_cases) for side in sides]
     left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
-    reason = f"the run deadline of {flags.run_timeout_s or 0:g} s was reached"
+    reason = f"the run deadline of {ui.flags.run_timeout_s or 0:g} s was reached"
     async with AsyncExitStack() as held:
-        held.enter_context(stop_on_signals(stop, left, reason, output.signals))
+        held.enter_context(stop_on_signals(stop, left, reason, ui.caller.signals))
         for budget in ready.resources.budgets:
             held.enter_context(budget.notify_refusal(stop.drain))
         for side in sides:
@@ -88,15 +85,15 @@ async def run_sides(
                 side.resources.wire.on_outage = stop.drain
         pool = await held.enter_async_context(grading_pool(ready))
         held.push_async_callback(ready.close)
-        sides = await _probe_judges(sides, seen_passes(ready, stored_base), pool, stop, output)
+        sides = await _probe_judges(sides, seen_passes(ready, stored_base), pool, stop, ui)
         trials = [trial_runner(side, pool) for side in sides]
         if executor is not None:
             trials = [await held.enter_async_context(executor.open(stop, sides[0].exams))]
-        with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
+        with ui.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
             runs = (
                 run_suite(
                     side,
-                    flags,
+                    ui.flags,
                     each,
                     slots.lane(),
                     stop,
@@ -110,13 +107,13 @@ async def run_sides(
                 records = await asyncio.gather(*runs)
             finally:
                 waiting.cancel()
-        records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
-        records = await _judge_pairs(sides, records, stored_base, stop, output)
+        records = await _confirm(sides, records, trials, stored_base, slots, stop, ui)
+        records = await _judge_pairs(sides, records, stored_base, stop, ui)
         records = [
             await add_custom_summary(record, pool, side.resources.redactor)
             for side, record in zip(sides, records, strict=True)
         ]
-    _write_notices(sides, written, output)
+    _write_notices(sides, written, ui)
     stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
     if stopped is not None and records[0].ended_early is None:
         # A case that the base lacks may have got worse.
@@ -128,12 +125,12 @@ async def run_sides(
 
 
 async def _probe_judges(
-    sides: Sequence[Run], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
+    sides: Sequence[Run], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, ui: Ui
 ) -> Sequence[Run]:
     """Return the sides with the results of the judges' probes; the same metrics and judges grade both."""
     if sides[0].resources.judges is None:
         return sides
-    with output.progress.phase("probing the judges"):
+    with ui.progress.phase("probing the judges"):
         head = await probe_judges(sides[0], seen, pool, stop)
     others = Exams(errors=head.exams.errors)
     return [head, *(replace(side, exams=others) for side in sides[1:])]
@@ -146,14 +143,14 @@ async def _confirm(
     stored_base: Base,
     slots: Slots,
     stop: Stop,
-    output: Output,
+    ui: Ui,
 ) -> list[Record]:
     """Run further trials of the cases that got worse, and return the records with these trials added."""
     ids = [] if stop.draining else cases_to_confirm(sides, records, stored_base)
     if not ids:
         return [*records]
     more = sides[0].settings.baseline.confirm.trials
-    with output.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
+    with ui.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
         asked = (
             ask_again(side, record, ids, more, each, slots.lane(), stop)
             for side, record, each in zip(sides, records, trials, strict=True)
@@ -162,7 +159,7 @@ async def _confirm(
 
 
 async def _judge_pairs(
-    sides: Sequence[Run], records: list[Record], stored_base: Base, stop: Stop, output: Output
+    sides: Sequence[Run], records: list[Record], stored_base: Base, stop: Stop, ui: Ui
 ) -> list[Record]:
     """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
     ready, pairs = sides[0], registry.pairs()
@@ -170,7 +167,7 @@ async def _judge_pairs(
         return records
     head, *others = records
     base = others[0] if others else stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
-    with output.progress.phase("comparing answers"):
+    with ui.progress.phase("comparing answers"):
         head = await registry.resolve(pairs.judge)(ready, head, base, stop)
     reason = "the base's answers are compared in the head's results"
     return [head, *(registry.resolve(pairs.skip)(other, reason) for other in others)]
@@ -182,14 +179,14 @@ async def _show_waiting(display: CaseDisplay) -> None:
         display.show_waiting()
 
 
-def _write_notices(sides: Sequence[Run], written_notices: frozenset[str], output: Output) -> frozenset[str]:
+def _write_notices(sides: Sequence[Run], written_notices: frozenset[str], ui: Ui) -> frozenset[str]:
     """Write the notices that are not in `written_notices`; return all notices written so far."""
     for side in sides:
         for notice in side.notices:
             if notice not in written_notices:
                 written_notices |= {notice}
                 place = "" if side.as_base is None else f"{side.place}: "
-                output.note(side.resources.redactor.text(place + notice))
+                ui.note(side.resources.redactor.text(place + notice))
     return written_notices
 
 

@@ -17,11 +17,10 @@ from msgspec import Struct, structs
 from holodeck_action.commands.compare import CompareOptions, compare_runs, options_of_step
 from holodeck_action.commands.installing import RestartError, RunnerExtras
 from holodeck_action.commands.merge import merge_folders
-from holodeck_action.commands.output import FinishedRun, Output, clear_suite_folders
+from holodeck_action.commands.output import Outcome, Ui, clear_suite_folders
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.step_end import (
     TITLE,
-    StepEnd,
     comparison_path,
     extended_paths,
     failure_reasons,
@@ -30,7 +29,6 @@ from holodeck_action.commands.step_end import (
     path_if_written,
 )
 from holodeck_action.commands.suites import evaluate
-from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.annotations import annotate_problems, unannotated_reasons
 from holodeck_action.github.channel_options import ChannelOptions, channel_options_from
 from holodeck_action.github.channels import channel_lines
@@ -132,17 +130,17 @@ class _Step:
 
     def run(self) -> int:
         settings = self._attempt(self._read_inputs)
-        if isinstance(settings, StepEnd) and not self._compares and not self._environ.get("INPUT_PUBLISH", "").strip():
+        if isinstance(settings, Outcome) and not self._compares and not self._environ.get("INPUT_PUBLISH", "").strip():
             self._attempt(self._clear_output)
         publisher: Publisher | None = None
-        ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
-        if isinstance(settings, StepEnd):
+        ready: tuple[LoadedSuite, ...] | Outcome
+        if isinstance(settings, Outcome):
             ready = settings
         elif not settings.publishes:
             ready = ()
         else:
             opened = self._attempt(lambda: self._open_publisher(settings))
-            if isinstance(opened, StepEnd):
+            if isinstance(opened, Outcome):
                 ready = opened
             else:
                 publisher = opened
@@ -160,7 +158,7 @@ class _Step:
                 published = self._publish(settings, ended, publisher, folders)
         code = ended.exit_code
         if isinstance(settings, _StepSettings):
-            judged = any(each is not None for each in (ended.done, ended.compared, ended.extended))
+            judged = ended.evaluated or ended.compared is not None or ended.extended is not None
             code = settings.flags.process_exit_code(code) if judged else code
             code = settings.channel_options.process_exit_code(code, published.channels)
         for command in annotation_commands(published.annotations, reserved=1 if code else 0):
@@ -169,7 +167,7 @@ class _Step:
             self._log.write(error_command(TITLE, failure_reasons(ended, published.channels)) + "\n")
         return code
 
-    def _attempt(self, call: Callable[[], T]) -> T | StepEnd:
+    def _attempt(self, call: Callable[[], T]) -> T | Outcome:
         """Return the result of a call; if the call fails, return the step's result with the error."""
         try:
             return call()
@@ -179,7 +177,7 @@ class _Step:
             found = explain_error(error, self._environ)
             located = error.located if isinstance(error, ConfigurationError) else ()
             shown = found.to_text(terminal_of(self._log, self._environ))
-            return StepEnd(found.code, problems=tuple(map(str, found.problems)), located=located, log_text=shown)
+            return Outcome(found.code, problems=tuple(map(str, found.problems)), located=located, log_text=shown)
 
     def _read_inputs(self) -> _StepSettings:
         """Read and validate the inputs; secrets are masked before anything else is written to the log."""
@@ -217,7 +215,7 @@ class _Step:
             settings.channel_options, self._environ, self._caller.pause, evaluates=not settings.publish
         )
 
-    def _load_suites(self, settings: _StepSettings, publisher: Publisher) -> tuple[LoadedSuite, ...] | FinishedRun:
+    def _load_suites(self, settings: _StepSettings, publisher: Publisher) -> tuple[LoadedSuite, ...] | Outcome:
         """Load the suites, or read the runs to publish, and show on GitHub that the step is in progress.
 
         Shards to merge are read later, after the runner's command processing has been stopped.
@@ -274,24 +272,19 @@ class _Step:
         _mask({secret for item in loaded for secret in item.suite.secrets}, self._log)
         return loaded
 
-    def _conclude(
-        self, settings: _StepSettings | StepEnd, start: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
-    ) -> StepEnd:
-        if isinstance(settings, StepEnd):
+    def _conclude(self, settings: _StepSettings | Outcome, start: tuple[LoadedSuite, ...] | Outcome) -> Outcome:
+        if isinstance(settings, Outcome):
             return settings
-        if isinstance(start, StepEnd):
+        if isinstance(start, Outcome):
             return start
         if settings.compare is not None:
             options, caller = settings.compare, settings.in_workspace(self._caller)
             compared = self._attempt(lambda: compare_runs(options, caller))
-            return compared if isinstance(compared, StepEnd) else StepEnd(compared.exit_code, compared=compared)
+            return compared if isinstance(compared, Outcome) else Outcome(compared.exit_code, compared=compared)
         if settings.command is not None:
             extended = self._attempt(partial(self._run_command, settings, settings.command))
-            return extended if isinstance(extended, StepEnd) else StepEnd(extended.exit_code, extended=extended)
-        done = start if isinstance(start, FinishedRun) else self._attempt(lambda: self._evaluate(settings, start))
-        if isinstance(done, StepEnd):
-            return done
-        return StepEnd(ExitCode.PASSED, plan=done.plan) if done.plan else StepEnd(done.exit_code, done)
+            return extended if isinstance(extended, Outcome) else Outcome(extended.exit_code, extended=extended)
+        return self._attempt(lambda: self._evaluate(settings, start))
 
     def _run_command(self, settings: _StepSettings, command: StepCommand) -> StepReport:
         run: Callable[..., StepReport] = registry.resolve(command.run)
@@ -304,18 +297,17 @@ class _Step:
         context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements, permission=self._permission)
         return structs.replace(context, install=self._runner.install, conversations=self._conversations)
 
-    def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> FinishedRun:
+    def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> Outcome:
         caller, flags = settings.in_workspace(self._caller), settings.flags
-        output = Output.for_caller(caller, flags, settings.template, caller.progress_display())
+        progress = caller.progress_display()
+        ui = Ui(caller, flags, self._claims, progress, flags.output_dir, settings.template)
         if settings.merge:
-            return merge_folders(settings.merge, output, self._claims)
+            return merge_folders(settings.merge, ui)
         context = self._suite_context(settings)
-        prepared = prepare_suites(loaded, flags, context)
-        with caller.job() as job:
-            return evaluate(prepared, flags, output, self._claims, context, job)
+        return evaluate(prepare_suites(loaded, flags, context), context, ui)
 
     def _publish(
-        self, settings: _StepSettings | StepEnd, step_end: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
+        self, settings: _StepSettings | Outcome, outcome: Outcome, publisher: Publisher | None, folders: Sequence[Path]
     ) -> Publication:
         """Publish the results; a failed channel is reported in the log and the summary and changes no verdict."""
         environ, log = self._environ, self._log
@@ -324,22 +316,21 @@ class _Step:
             log.write(f"note: {one_line(sentence, 1000)}\n")
 
         outdates = publisher is None and not self._compares
-        extended = step_end.extended
+        extended = outcome.extended
         published = empty_publication(environ) if outdates else Publication(extended.channels if extended else (), ())
         if publisher is not None and extended is not None and not extended.markdown:
             publisher.close()
         elif isinstance(settings, _StepSettings) and publisher is not None:
             redact = Redactor(environment_secrets(environ) | {settings.channel_options.token}).text
-            reports = tuple(suite.report for suite in step_end.done.suites) if step_end.done is not None else ()
             findings = Findings(
-                exit_code=step_end.exit_code,
-                reports=reports,
-                problems=step_end.problems,
+                exit_code=outcome.exit_code,
+                reports=tuple(suite.report for suite in outcome.suites),
+                problems=outcome.problems,
                 template=settings.template,
                 note=note,
-                annotations=annotate_problems(step_end.located, environ),
+                annotations=annotate_problems(outcome.located, environ),
                 unannotated=unannotated_reasons(folders, environ),
-                pages=step_end.done is not None and any(suite.viewed is not None for suite in step_end.done.suites),
+                pages=settings.flags.html and any(suite.folder and suite.written for suite in outcome.suites),
                 markdown="" if extended is None else redact(extended.markdown),
                 reason="" if extended is None else redact(extended.reason),
             )
@@ -355,17 +346,17 @@ class _Step:
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
-                outputs(step_end, folder, channels, reports_made=not publishes, judged=not sharded)
-                | comparison_path(compare, step_end)
-                | extended_paths(step_end),
+                outputs(outcome, folder, channels, reports_made=not publishes, judged=not sharded)
+                | comparison_path(compare, outcome)
+                | extended_paths(outcome),
             )
         ]
-        if isinstance(settings, StepEnd) or settings.summary:
+        if isinstance(settings, Outcome) or settings.summary:
             # The page of a run that is only published is in another run's artifact.
-            suites = () if step_end.done is None or publishes else step_end.done.suites
+            suites = () if publishes else outcome.suites
             run = page_links(environ).run if any(path_if_written(suite.folder, PAGE_FILE) for suite in suites) else None
             writers.append(
-                lambda: append_summary(file, job_summary(step_end, template, published, summary_room(file), run))
+                lambda: append_summary(file, job_summary(outcome, template, published, summary_room(file), run))
             )
         for write in writers:
             try:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from holodeck_action.commands.compare import CompareOptions
-from holodeck_action.commands.output import FinishedRun
-from holodeck_action.decide.compare.comparison_report import ComparisonReport
+from holodeck_action.commands.output import Outcome, suite_code
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.channels import Channel, channel_lines, channel_table
 from holodeck_action.github.publisher import Publication
@@ -22,8 +19,6 @@ from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, markdown_report
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PAGE_FILE
-from holodeck_action.run.step_report import StepReport
-from holodeck_action.suite.configuration_errors import LocatedProblem
 from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -35,35 +30,18 @@ _NOT_RUN_RESERVE = 8000
 """Bytes of the job summary reserved for the names of suites that did not run: 1,000 escaped characters."""
 
 
-class StepEnd(Struct, frozen=True):
-    """The result of the step: the suites that ran, the problems that prevented a run, a plan, or a comparison.
-
-    `extended` is the result of a command of an extension. `log_text` is the text of the problems, for the log.
-    """
-
-    exit_code: int
-    done: FinishedRun | None = None
-    problems: tuple[str, ...] = ()
-    located: tuple[LocatedProblem, ...] = ()
-    log_text: str = ""
-    plan: str = ""
-    compared: ComparisonReport | None = None
-    extended: StepReport | None = None
-
-
 def outputs(
-    step_end: StepEnd, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
+    outcome: Outcome, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
 ) -> dict[str, str]:
     """Return every output of the step.
 
     Args:
-        step_end: the result of the step.
+        outcome: the result of the step.
         folder: the folder with verdict.json; None if there is no such folder.
         channels: results of publishing, one for each channel.
         reports_made: whether this step made the reports; reports in another run's artifact are not trusted.
         judged: whether the run has a verdict; a shard has none.
     """
-    done = step_end.done.suites if step_end.done is not None else ()
     suites = [
         SuiteResult(
             counts=suite.report.counts,
@@ -73,13 +51,13 @@ def outputs(
             report=path_if_written(suite.folder, REPORT_FILE) if reports_made else None,
             html=path_if_written(suite.folder, PAGE_FILE) if reports_made else None,
         )
-        for suite in done
+        for suite in outcome.suites
     ]
     together = path_if_written(folder, PAGE_FILE) if len(suites) > 1 else None
     verdict = path_if_written(folder, VERDICT_FILE) if suites else None
-    outputs = step_outputs(step_end.exit_code, suites, verdict, channels, together)
-    without = step_end.plan or (step_end.exit_code == ExitCode.PASSED and not judged)
-    return {**outputs, "verdict": ""} if without else outputs
+    found = step_outputs(outcome.exit_code, suites, verdict, channels, together)
+    without = outcome.plan or (outcome.exit_code == ExitCode.PASSED and not judged)
+    return {**found, "verdict": ""} if without else found
 
 
 def _results_path(folder: GivenPath | None) -> str | None:
@@ -94,22 +72,22 @@ def path_if_written(folder: GivenPath | None, name: str) -> str | None:
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
-def comparison_path(options: CompareOptions | None, step_end: StepEnd) -> dict[str, str]:
+def comparison_path(options: CompareOptions | None, outcome: Outcome) -> dict[str, str]:
     """Return the step's output with the path of the comparison's report; empty if no report was written."""
-    if options is None or options.file is None or step_end.compared is None:
+    if options is None or options.file is None or outcome.compared is None:
         return {}
     name = "html-path" if options.format == "html" else "report-path"
     return {name: os.path.relpath(options.file, options.file.start)}
 
 
-def extended_paths(step_end: StepEnd) -> dict[str, str]:
+def extended_paths(outcome: Outcome) -> dict[str, str]:
     """Return the step's outputs with paths of an extension's command; empty if no such command ran."""
-    files = {} if step_end.extended is None else step_end.extended.files
+    files = {} if outcome.extended is None else outcome.extended.files
     return {name: os.path.relpath(file, file.start) for name, file in files.items() if file.path.is_file()}
 
 
 def job_summary(
-    step_end: StepEnd, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
+    outcome: Outcome, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
 ) -> str:
     """Return the job summary, at most `max_bytes` bytes: each suite's report, or why it is missing, and the channels.
 
@@ -120,25 +98,25 @@ def job_summary(
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
     where = pages + channel_table(published.channels)
     max_bytes -= len((published.stale_notice + where).encode())
-    whole = None if step_end.extended is None else step_end.extended.markdown
-    if step_end.compared is not None:
-        whole = "".join(render_comparison(step_end.compared, "markdown"))
+    whole = None if outcome.extended is None else outcome.extended.markdown
+    if outcome.compared is not None:
+        whole = "".join(render_comparison(outcome.compared, "markdown"))
     if whole is not None:
         limit = SizeLimit(max_bytes, max_bytes)
         fits = limit.holds(len(whole), len(whole.encode()))
         shown = whole if fits else cut(whole, limit, "the whole report is in the log of the step")
         return f"{published.stale_notice}{shown}{where}"
-    if step_end.done is None:
-        problems = fence("\n".join(step_end.problems) or step_end.plan, _MAX_PROBLEM_CHARACTERS)
+    if not outcome.evaluated:
+        problems = fence("\n".join(outcome.problems) or outcome.plan, _MAX_PROBLEM_CHARACTERS)
         return f"{published.stale_notice}### {TITLE}: nothing was evaluated{problems}{where}"
-    if step_end.done.not_run:
-        where = f"\n⏹️ Not run: {cell(', '.join(step_end.done.not_run), 1000)}\n{where}"
+    if outcome.not_run:
+        where = f"\n⏹️ Not run: {cell(', '.join(outcome.not_run), 1000)}\n{where}"
         max_bytes -= _NOT_RUN_RESERVE
-    reports = [suite.report for suite in step_end.done.suites]
+    reports = [suite.report for suite in outcome.suites]
     # The report of a single suite begins with them itself.
     texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
     max_bytes -= len("".join(texts).encode())
-    for left, suite in zip(range(len(step_end.done.suites), 0, -1), step_end.done.suites, strict=True):
+    for left, suite in zip(range(len(outcome.suites), 0, -1), outcome.suites, strict=True):
         share = max_bytes // left - 1
         # Problems of the template are in the log already, from rendering report.md.
         text = markdown_report(suite.report, template, lambda _: None, SizeLimit(share, share))
@@ -147,17 +125,16 @@ def job_summary(
     return "".join([published.stale_notice, *texts, where])
 
 
-def failure_reasons(step_end: StepEnd, channels: Sequence[Channel]) -> str:
+def failure_reasons(outcome: Outcome, channels: Sequence[Channel]) -> str:
     """Return the reasons why the step fails, as lines of plain text."""
-    suites = step_end.done.suites if step_end.done is not None else []
-    reasons = [verdict_line(suite.report) for suite in suites if suite.verdict.exit_code]
-    if step_end.done is not None and step_end.done.not_run:
-        reasons.append(f"not run: {one_line(', '.join(step_end.done.not_run), 1000)}")
-    if step_end.compared is not None and step_end.compared.exit_code:
-        compared = step_end.compared
+    reasons = [verdict_line(suite.report) for suite in outcome.suites if suite_code(suite)]
+    if outcome.not_run:
+        reasons.append(f"not run: {one_line(', '.join(outcome.not_run), 1000)}")
+    if outcome.compared is not None and outcome.compared.exit_code:
+        compared = outcome.compared
         reasons.append(f"{one_line(compared.suite, 100)}: {compared.outcome}: {one_line(compared.reason, 1000)}")
-    if step_end.extended is not None and step_end.extended.exit_code:
-        reasons.append(one_line(step_end.extended.reason, 1000))
-    said = (*(one_line(problem, 1000) for problem in step_end.problems), *reasons)
+    if outcome.extended is not None and outcome.extended.exit_code:
+        reasons.append(one_line(outcome.extended.reason, 1000))
+    said = (*(one_line(problem, 1000) for problem in outcome.problems), *reasons)
     # Only `require-publish` fails a step that passed.
     return "\n".join(said or channel_lines(channels)) or "see the log"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
-from holodeck_action.commands.output import FinishedRun, FinishedSuite, Output, report_suite, report_together
+from holodeck_action.commands.output import Outcome, Ui, report_suite, report_together
 from holodeck_action.commands.running import run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
-from holodeck_action.record.folder import Claims, suite_folders
+from holodeck_action.record.folder import suite_folders
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.history import NO_RUNS
@@ -44,15 +44,12 @@ from holodeck_action.run.stages import (
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.targets.factory import describe_target
-from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
 
 
-def evaluate(
-    suites: Sequence[Run], flags: Flags, output: Output, claims: Claims, context: SuiteContext, job: Job
-) -> FinishedRun:
+def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
     If there are several suites, the output folder has a subfolder for each, and a combined verdict. `--run-timeout` and
@@ -61,79 +58,77 @@ def evaluate(
 
     Args:
         suites: the suites.
-        flags: the options of the command.
-        output: the outputs of the run.
-        claims: claims on output folders, which keep other runs from writing to them.
         context: environment, folders and permissions of suites.
-        job: finds and downloads the results to compare with.
+        ui: the options and outputs of the run.
 
     Raises:
         ConfigurationError: a target or a base cannot be used, the output folder cannot be written, or a journal cannot
             be resumed; nothing has run then.
         FolderError: another run is writing to the folder.
     """
+    flags = ui.flags
     check_blessing(suites, flags)
     sharded = flags.shard is not None
     with ExitStack() as scope:
-        suites = _with_bases(suites, flags, context, job, output, scope)
+        job = scope.enter_context(ui.caller.job())
+        suites = _with_bases(suites, context, job, ui, scope)
         if flags.dry_run:
-            return _show_plan(suites, flags, output)
-        folders = suite_folders([(item.display_folder, item.suite.file) for item in suites], output.folder)
+            return _show_plan(suites, ui)
+        folders = suite_folders([(item.display_folder, item.suite.file) for item in suites], ui.folder)
         suites = [replace(item, folder=folder) for item, folder in zip(suites, folders, strict=True)]
-        with output.progress.phase("looking for the base and the history"):
+        with ui.progress.phase("looking for the base and the history"):
             bases = find_bases(suites, job)
             suites = [_balance_shard(item, base) for item, base in zip(suites, bases, strict=True)]
-            histories = histories_of(flags.history, job, output.disk, output.note)
+            histories = histories_of(flags.history, job, ui.disk, ui.note)
             earlier = [None if sharded or histories is None else histories.of(item) for item in suites]
-        _make_folders(suites, output)
+        _make_folders(suites, ui)
         shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
-        with output.progress.phase("preparing targets and judges"):
+        with ui.progress.phase("preparing targets and judges"):
             opened = open_suites(suites, shared, resume=flags.resume)
         scope.enter_context(closing(opened))
         stages = stages_of([item.suite for item in suites], flags)
-        _clear_and_start_journals(opened, (output.folder, *folders), output, claims)
-        _announce_costs(opened, bases, flags, output)
+        _clear_and_start_journals(opened, ui)
+        _announce_costs(opened, bases, ui)
         all_opened = tuple(opened)
         deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
-        finished: list[FinishedSuite] = []
+        finished: list[Conclusion] = []
         kept: list[tuple[Run, Conclusion]] = []
         complete = blessed = True
         for ready, base, past in zip(all_opened, bases, earlier, strict=True):
-            order = _order(ready, base, past, job, output)
-            executor = _executor_of(ready, stages, flags, output)
-            with _running(opened.pop(0), stages, output):
-                done = asyncio.run(run_sides(ready, flags, output, deadline, executor, base, order))
+            order = _order(ready, base, past, job, ui)
+            executor = _executor_of(ready, stages, ui)
+            with _running(opened.pop(0), stages, ui):
+                done = asyncio.run(run_sides(ready, ui, deadline, executor, base, order))
             record, results = attach_base(done.record, ready, base_of(ready, done.base, base))
             terms = Terms.against(None if results is None else results.results)
             concluded = conclude(record, terms, folder=ready.display_folder, earlier_runs=past or NO_RUNS)
             related = RelatedFiles(results, () if past is None else past.saved_lines)
-            reported = report_suite(concluded, ready.folder, output, related, journaled=ready.journal is not None)
+            concluded = replace(concluded, folder=ready.folder)
+            reported = report_suite(concluded, ui, related, journaled=ready.journal is not None)
             finished.append(reported)
             if reported.written and not sharded:
                 kept.append((ready, concluded))
             if flags.bless is not None:
-                blessed = bless(flags.bless, concluded, results, output)
+                blessed = bless(flags.bless, concluded, results, ui)
             complete = complete and reported.written and done.record.ended_early is None
             if done.interrupted or (shared is not None and shared.refusal is not None):
                 break
         not_run = tuple(ready.place for ready in opened)
-        code = report_together(finished, not_run, output)
+        code = report_together(finished, not_run, ui)
         if sharded and complete and not not_run:
             # Only all shards together have a verdict.
             code = ExitCode.PASSED
-            output.note("this shard is done; holodeck-action merge judges all shards together")
+            ui.note("this shard is done; holodeck-action merge judges all shards together")
         code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
         if histories is not None:
             histories.add(kept)
         if complete and not not_run:
             for side in (side for ready in all_opened for side in ready.sides):
                 _finish_journal(side)
-        return FinishedRun(code, tuple(finished), not_run)
+        return Outcome(code, tuple(finished), not_run)
 
 
-def _with_bases(
-    suites: Sequence[Run], flags: Flags, context: SuiteContext, job: Job, output: Output, scope: ExitStack
-) -> Sequence[Run]:
+def _with_bases(suites: Sequence[Run], context: SuiteContext, job: Job, ui: Ui, scope: ExitStack) -> Sequence[Run]:
     """Return the suites, each with the base that runs with it; temporary files are removed when `scope` ends.
 
     Raises:
@@ -145,12 +140,12 @@ def _with_bases(
         from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
 
         # From here on there are temporary files to remove.
-        scope.enter_context(raise_on_signals(output.signals))
+        scope.enter_context(raise_on_signals(ui.caller.signals))
         trees = scope.enter_context(CommitTrees(job))
-        with output.progress.phase("loading the merge base"):
-            bases = suites_at_merge_base(suites, flags, context, job, trees)
+        with ui.progress.phase("loading the merge base"):
+            bases = suites_at_merge_base(suites, ui.flags, context, job, trees)
     else:
-        bases = load_base_suites(suites, flags, context)
+        bases = load_base_suites(suites, ui.flags, context)
     return [replace(item, base=base) for item, base in zip(suites, bases, strict=True)]
 
 
@@ -163,18 +158,18 @@ def _balance_shard(suite: Run, base: Base | None) -> Run:
     return replace(suite, part=part)
 
 
-def _order(suite: Run, base: Base | None, kept_runs: KeptRuns | None, job: Job, output: Output) -> Sequence[int] | None:
+def _order(suite: Run, base: Base | None, kept_runs: KeptRuns | None, job: Job, ui: Ui) -> Sequence[int] | None:
     """Return the order, as positions, in which cases run until the exit code is certain; None to run all cases."""
     if not suite.settings.stop_when_certain or suite.stored is not None:
         return None
     if job.base.on_default_branch:
-        output.note(f"{suite.place}: stop: certain has no effect on the default branch, whose results are later bases")
+        ui.note(f"{suite.place}: stop: certain has no effect on the default branch, whose results are later bases")
         return None
     stored = base.results.results.record if isinstance(base, FoundBase) else None
     return case_order(suite, stored, frozenset() if kept_runs is None else kept_runs.flaky_ids)
 
 
-def _show_plan(suites: Sequence[Run], flags: Flags, output: Output) -> FinishedRun:
+def _show_plan(suites: Sequence[Run], ui: Ui) -> Outcome:
     """Print the plan, without calling a model or writing a file.
 
     Raises:
@@ -182,39 +177,37 @@ def _show_plan(suites: Sequence[Run], flags: Flags, output: Output) -> FinishedR
     """
     for item in suites:
         if isinstance(item.base, MissingBase):
-            output.note(item.base.reason)
-    shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
+            ui.note(item.base.reason)
+    shared = make_budget(ui.flags.max_cost_usd, ui.flags.max_tokens, suites[0].shards)
     opened = open_suites(suites, shared)
     with closing(opened):
         # Without the base's record, which is fetched when the run begins.
-        plan = _plan_text(opened, [None] * len(opened), flags)
-    output.stdout.write(plan)
-    output.stdout.flush()
-    return FinishedRun(ExitCode.PASSED, plan=plan)
+        plan = _plan_text(opened, [None] * len(opened), ui.flags)
+    ui.stdout.write(plan)
+    ui.stdout.flush()
+    return Outcome(ExitCode.PASSED, plan=plan)
 
 
-def _clear_and_start_journals(
-    opened: list[Run], folders: Sequence[GivenPath | None], output: Output, claims: Claims
-) -> None:
+def _clear_and_start_journals(opened: list[Run], ui: Ui) -> None:
     """Remove earlier results from the folders, and start the journals of suites and bases.
 
     Raises:
         ConfigurationError: an existing journal cannot be replaced.
         FolderError: another run is writing to a folder.
     """
-    for folder in folders:
-        claims.clear(folder)
+    for folder in (ui.folder, *(ready.folder for ready in opened)):
+        ui.claims.clear(folder)
     for at, ready in enumerate(opened):
-        opened[at] = start_journals(ready, output.disk, output.note)
+        opened[at] = start_journals(ready, ui.disk, ui.note)
 
 
-def _make_folders(suites: Sequence[Run], output: Output) -> None:
+def _make_folders(suites: Sequence[Run], ui: Ui) -> None:
     """Create the folders of suites and bases.
 
     Raises:
         ConfigurationError: a folder cannot be written.
     """
-    for folder in (output.folder, *(item.folder for item in suites)):
+    for folder in (ui.folder, *(item.folder for item in suites)):
         if folder is not None:
             ensure_writable(folder)
     for item in suites:
@@ -222,22 +215,22 @@ def _make_folders(suites: Sequence[Run], output: Output) -> None:
             ensure_writable(item.folder / BASE_FOLDER)
 
 
-def _executor_of(ready: Run, stages: Sequence[Stages], flags: Flags, output: Output) -> Executor | None:
+def _executor_of(ready: Run, stages: Sequence[Stages], ui: Ui) -> Executor | None:
     """Return the executor of a suite's trials; None to run them in this process.
 
     Raises:
         ConfigurationError: an extension cannot run the trials.
     """
-    own = [folder.path for folder in (output.folder, ready.folder) if folder is not None]
+    own = [folder.path for folder in (ui.folder, ready.folder) if folder is not None]
     counters = Counters(ready.resources.imported, ready.resources.used, ready.resources.budgets, ready.resources.wire)
-    return executor_of(stages, ready.staged, counters, flags, own, UserOutput(output.note, output.stderr))
+    return executor_of(stages, ready.staged, counters, ui.flags, own, UserOutput(ui.note, ui.stderr))
 
 
 @contextmanager
-def _running(ready: Run, stages: Sequence[Stages], output: Output) -> Iterator[None]:
+def _running(ready: Run, stages: Sequence[Stages], ui: Ui) -> Iterator[None]:
     """Enter the stages of a suite's run; afterwards close its journals, and print why they could not be written."""
     try:
-        with enter_all(stages, ready.staged, UserOutput(output.note, output.stderr)):
+        with enter_all(stages, ready.staged, UserOutput(ui.note, ui.stderr)):
             yield
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
@@ -245,7 +238,7 @@ def _running(ready: Run, stages: Sequence[Stages], output: Output) -> Iterator[N
         ready.close_journals()
         for side in ready.sides:
             if side.journal is not None and side.journal.error is not None:
-                output.stderr.write(f"note: {side.journal.error}\n")
+                ui.stderr.write(f"note: {side.journal.error}\n")
 
 
 def _finish_journal(side: Run) -> None:
@@ -254,19 +247,19 @@ def _finish_journal(side: Run) -> None:
         side.journal.finish()
 
 
-def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], flags: Flags, output: Output) -> None:
+def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], ui: Ui) -> None:
     """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
     if any(ready.resources.wire is not None and ready.settings.calls.mode != "replay" for ready in suites):
-        output.stderr.write(_plan_text(suites, bases, flags))
-        output.stderr.flush()
+        ui.stderr.write(_plan_text(suites, bases, ui.flags))
+        ui.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
         if ready.resources.budgets and ready.resources.own is None and ready.stored is None:
             target = ready.resources.redactor.text(describe_target(ready.target))
             if ready.resources.charges is not None:
-                output.note(f"{ready.place}: the budget counts the usage that {target} reports after each answer")
+                ui.note(f"{ready.place}: the budget counts the usage that {target} reports after each answer")
                 continue
             limited = "calls of a suite's own model" if ready.resources.wire is None else "the calls of judges"
-            output.note(f"{ready.place}: the budget does not limit {target}, only {limited}")
+            ui.note(f"{ready.place}: the budget does not limit {target}, only {limited}")
 
 
 def _plan_text(suites: Sequence[Run], bases: Sequence[Base], flags: Flags) -> str:

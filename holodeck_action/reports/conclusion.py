@@ -12,14 +12,27 @@ from holodeck_action.record.record import Record
 from holodeck_action.reports.history import NO_RUNS, EarlierRuns
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
+from holodeck_action.text.given_paths import GivenPath
 
 
 class Conclusion(Struct, frozen=True):
-    """A record, its verdict and its report."""
+    """A suite that was judged.
+
+    Attributes:
+        record: its record.
+        verdict: the verdict on the record.
+        report: the report of both.
+        base: the record that it was compared with; None if there is none.
+        folder: the folder of its files; None if there are no files.
+        written: whether the files could be written.
+    """
 
     record: Record
     verdict: Verdict
     report: Report
+    base: Record | None = None
+    folder: GivenPath | None = None
+    written: bool = True
 
 
 def conclude(
@@ -43,6 +56,6 @@ def conclude(
     """
     survey = RecordTotals(record) if survey is None else survey
     verdict = replace(decide(record, terms, survey), results_digest=results_digest)
-    history = earlier_runs.build_trend(record, verdict, terms.base)
-    report = build_report(record, verdict, folder, history, survey)
-    return Conclusion(record, verdict, replace(report, notices=(*report.notices, *earlier_runs.notices)))
+    report = build_report(record, verdict, folder, earlier_runs.build_trend(record, verdict, terms.base), survey)
+    report = replace(report, notices=(*report.notices, *earlier_runs.notices))
+    return Conclusion(record, verdict, report, terms.base)

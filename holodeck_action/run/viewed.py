@@ -1,4 +1,4 @@
-"""Reads a stored run to show it in the viewer's page."""
+"""Reads a stored run, and judges it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.result_files import read_results
-from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.text.given_paths import GivenPath
 
 
-def read_viewed_suite(results: GivenPath) -> ViewedSuite:
+def read_conclusion(results: GivenPath) -> Conclusion:
     """Read a record and its base, and compute the verdict.
 
     Raises:
@@ -22,5 +21,4 @@ def read_viewed_suite(results: GivenPath) -> ViewedSuite:
     record = stored.record
     base = read_base(results, record)
     surveyed = RecordTotals(record, stored.record_digest)
-    concluded = conclude(record, Terms.against(base), survey=surveyed, earlier_runs=stored_earlier_runs(results))
-    return ViewedSuite(concluded, None if base is None else base.record)
+    return conclude(record, Terms.against(base), survey=surveyed, earlier_runs=stored_earlier_runs(results))

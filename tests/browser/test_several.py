@@ -11,7 +11,6 @@ import pytest
 from bench.records import random_record
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from tests.browser.conftest import Reader
 from tests.browser.test_reading import heading, shown, titles, until
 from tests.commands.project import Project
@@ -48,7 +47,7 @@ def test_two_suites_in_one_page(reader: Reader, tmp_path: Path) -> None:
 
 
 def test_a_page_says_what_it_leaves_out_and_how_to_get_it(reader: Reader, tmp_path: Path) -> None:
-    view = PageView([ViewedSuite(conclude(random_record(500)))], 0, results="out/results.json")
+    view = PageView([conclude(random_record(500))], 0, results="out/results.json")
     small = tmp_path / "small.html"
     # A page of the size at which the command leaves something out takes minutes to make.
     small.write_bytes(b"".join(render_page(view, most_details=10_000)))

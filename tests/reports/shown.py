@@ -21,7 +21,6 @@ from holodeck_action.record.record import (
 )
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
@@ -43,7 +42,7 @@ def page(made: Record, folder: str = "", **changes: Any) -> str:
     """The viewer's page of a record, with changes of its report."""
     concluded = conclude(made, folder=folder)
     concluded = replace(concluded, report=replace(concluded.report, **changes))
-    view = PageView([ViewedSuite(concluded)], concluded.report.exit_code, results="results.json")
+    view = PageView([concluded], concluded.report.exit_code, results="results.json")
     return b"".join(render_page(view)).decode()
 
 

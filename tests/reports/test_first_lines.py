@@ -18,7 +18,6 @@ from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.formats import markdown_report, render_markdown
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.model.policy import Baseline, Gates
 from tests.commands.test_partial_comparison import of_letters, store
@@ -48,7 +47,7 @@ def first_texts(folder: Path, base: Record, head: Record) -> dict[str, list[str]
     # Two lines are hidden, and a break in a paragraph begins a line, too.
     shown = "\n".join(line for line in text.split("\n")[2:] if not line.startswith("> [!"))
     title, check = render_check([report], [], PLACE, None, nothing_to_note)
-    view = PageView([ViewedSuite(concluded, base)], report.exit_code, results="results.json")
+    view = PageView([concluded], report.exit_code, results="results.json")
     page = Page(b"".join(render_page(view)).decode())
     project = store(folder, base=base, head=head)
     found = {

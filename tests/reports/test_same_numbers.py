@@ -18,10 +18,9 @@ import pytest
 from lxml import etree
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import FinishedRun, FinishedSuite
-from holodeck_action.commands.step_end import StepEnd, job_summary
+from holodeck_action.commands.output import Outcome
+from holodeck_action.commands.step_end import job_summary
 from holodeck_action.decide.decision import Terms
-from holodeck_action.decide.verdict import SuiteVerdict
 from holodeck_action.extensions.history.history_lines import history_line
 from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.github.publisher import Publication
@@ -31,7 +30,6 @@ from holodeck_action.reports.comment.check_summary import render_check
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import render
 from holodeck_action.reports.page.viewer import PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.terminal.progress import progress_display
 from holodeck_action.suite.model.policy import Baseline, Gates
@@ -78,13 +76,12 @@ def surfaces() -> dict[str, str]:
     report: Report = replace(concluded.report, history=history_of(lines))
     before = state_of([conclude(earlier).report], 1, B, "76/1")
     title, check = render_check([report], (), AT, None, silent)
-    view = PageView([ViewedSuite(replace(concluded, report=report), base)], report.exit_code, results="results.json")
+    view = PageView([replace(concluded, report=report)], report.exit_code, results="results.json")
     page = Page(b"".join(render_page(view)).decode())
     shown = {name: b"".join(render(report, name)).decode() for name in ("markdown", "console", "json", "junit")}
-    line = SuiteVerdict(report.suite, None, report.outcome, report.exit_code, report.reason)
-    done = FinishedRun(report.exit_code, (FinishedSuite(report, line, None, written=False),))
+    done = Outcome(report.exit_code, (replace(concluded, report=report, written=False),))
     return {
-        "summary": job_summary(StepEnd(report.exit_code, done), None, Publication((), ()), 1_000_000, None),
+        "summary": job_summary(done, None, Publication((), ()), 1_000_000, None),
         "comment": comment(report, previous=before),
         "check": f"{title}\n{check}",
         **shown,

@@ -18,7 +18,7 @@ from holodeck_action.record.record import (
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT
-from holodeck_action.reports.page.viewer_index import PageLinks, ViewedSuite
+from holodeck_action.reports.page.viewer_index import PageLinks
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.record.records import case, case_of, evaluation, record, turn
@@ -159,7 +159,7 @@ def compared(before: Record, after: Record) -> str:
     against = BaseRun("merge-base", name="main")
     found = compare(before, after, Baseline(), base_run=against, judged=judge_cases(after))
     concluded = replace(concluded, report=replace(concluded.report, comparison=found))
-    view = PageView([ViewedSuite(concluded, before)], concluded.report.exit_code, results="out/results.json")
+    view = PageView([replace(concluded, base=before)], concluded.report.exit_code, results="out/results.json")
     return b"".join(render_page(view)).decode()
 
 
@@ -171,7 +171,7 @@ def test_links_lead_to_the_lines_of_the_repository_alone() -> None:
         provenance=Provenance("1.0.0", "x", commit=commit, folder="agents/one two"),
     )
     links = PageLinks("https://github.example/octo/shop", "https://github.example/octo/shop/actions/runs/7")
-    view = PageView([ViewedSuite(conclude(made))], 0, results="results.json", links=links)
+    view = PageView([conclude(made)], 0, results="results.json", links=links)
     found = Page(b"".join(render_page(view)).decode())
     line = f"https://github.example/octo/shop/blob/{commit}/agents/one%20two/agent.yaml#L3"
     assert found.index["url"] == [line, None, None]
@@ -189,7 +189,7 @@ def test_a_text_that_no_browser_shows_in_a_moment_is_cut() -> None:
 
 def test_details_that_have_no_room_are_left_out_the_passing_ones_first() -> None:
     made = record(*(case("F" if n % 3 == 0 else "P") for n in range(600)))
-    view = PageView([ViewedSuite(conclude(made))], 1, results="out/results.json")
+    view = PageView([conclude(made)], 1, results="out/results.json")
     whole = Page(b"".join(render_page(view)).decode())
     assert (len(whole.details), whole.head["omitted"]) == (600, None)
     room = sum(len(text) for attributes, text in whole.scripts if attributes.get("class") == "chunk") // 2

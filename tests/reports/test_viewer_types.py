@@ -15,7 +15,6 @@ from holodeck_action.record.record import Record
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer import PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from tests.record.records import case, case_of, conversation, evaluation, record, turn
 from tests.reports.pages import Page
 from tests.reports.shown import full_record, varied
@@ -141,7 +140,7 @@ def test_a_page_holds_what_the_script_reads(made: Callable[[], Record]) -> None:
 def test_a_page_of_several_runs_holds_what_the_script_reads() -> None:
     first, second = conclude(full_record()), conclude(varied())
     runs = [RunColumn("one", first), RunColumn("two", second), RunColumn("three", first)]
-    found = Page(b"".join(render_page(PageView([ViewedSuite(first)], 1, results="one", runs=runs))).decode())
+    found = Page(b"".join(render_page(PageView([first], 1, results="one", runs=runs))).decode())
     problems = [
         *TYPES.problems(found.head, ("name", "Head"), "head"),
         *TYPES.problems(found.blocks, ("list", ("name", "Block")), "blocks"),

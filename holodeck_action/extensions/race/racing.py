@@ -32,7 +32,6 @@ from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.formats import write_reports
 from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn
 from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.environments.extras import needed_extras
@@ -188,6 +187,5 @@ def _view(outcome: RaceOutcome, conclusions: Mapping[str, Conclusion], folder: G
 
     best = outcome.variants[:MOST_RUNS]
     runs = [RunColumn(one_line(each.name, 200), conclusions[each.folder]) for each in best]
-    viewed = ViewedSuite(runs[0].concluded)
-    results = str(folder / best[0].folder)
-    return PageView([viewed], outcome.exit_code, results=results, links=page_links(caller.environ), runs=runs)
+    shown, results = [runs[0].concluded], str(folder / best[0].folder)
+    return PageView(shown, outcome.exit_code, results=results, links=page_links(caller.environ), runs=runs)

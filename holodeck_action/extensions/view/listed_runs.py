@@ -31,14 +31,13 @@ from holodeck_action.record.result_files import (
 )
 from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import RecordError
-from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn, check_columns, column_name
 from holodeck_action.reports.page.viewer import PageView
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE, RunProgress, read_progress
 from holodeck_action.run.options.flags import LAST_RESULTS
-from holodeck_action.run.viewed import read_viewed_suite
+from holodeck_action.run.viewed import read_conclusion
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Gates
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file
@@ -156,7 +155,7 @@ def _run_of_results(file: GivenPath) -> ListedRun:
         outcome=str(verdict.get("outcome", "")),
         sentence=str(verdict.get("reason", "")),
         changed=file.path.stat().st_mtime,
-        view=lambda: _make_view([read_viewed_suite(file)], str(file)),
+        view=lambda: _make_view([read_conclusion(file)], str(file)),
     )
 
 
@@ -172,7 +171,7 @@ def _run_of_suites(folder: GivenPath, suites: Sequence[str]) -> ListedRun:
         outcome="passed" if verdict.get("exit_code") == ExitCode.PASSED else "failed",
         sentence=f"{passed} of {len(listed)} suites passed",
         changed=(folder / VERDICT_FILE).path.stat().st_mtime,
-        view=lambda: _make_view([read_viewed_suite(file) for file in files], str(folder / "SUITE" / RESULTS_FILE)),
+        view=lambda: _make_view([read_conclusion(file) for file in files], str(folder / "SUITE" / RESULTS_FILE)),
     )
 
 
@@ -192,7 +191,7 @@ def _runs_of_history(folder: GivenPath, caller: Caller, note: Callable[[str], No
         if content is None:
             raise RecordError(f"{folder / line.record_path}: the history no longer has the results of this run")
         return _make_view(
-            [ViewedSuite(conclude(parse_base_results(content, f"{folder}: {line.results_folder}").results.record))],
+            [conclude(parse_base_results(content, f"{folder}: {line.results_folder}").results.record)],
             str(folder),
         )
 
@@ -256,7 +255,7 @@ def _read_journal(journal: Path) -> RunProgress | None:
         raise RecordError(f"{journal}: cannot be read: {error.strerror}") from error
 
 
-def _partial_suite(running: RunProgress) -> ViewedSuite:
+def _partial_suite(running: RunProgress) -> Conclusion:
     """Return the view of a suite whose run is in progress, built from its journal.
 
     The journal has no case names, gates or verdict.
@@ -283,7 +282,7 @@ def _partial_suite(running: RunProgress) -> ViewedSuite:
     report = replace(
         concluded.report, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason, gates=(), run=None
     )
-    return ViewedSuite(replace(concluded, report=report))
+    return replace(concluded, report=report)
 
 
 def _planned_case(name: str, running: RunProgress) -> CaseRecord:
@@ -306,8 +305,8 @@ def _planned_case(name: str, running: RunProgress) -> CaseRecord:
     )
 
 
-def _make_view(suites: Sequence[ViewedSuite], results: str) -> PageView:
-    code = worst_exit_code(suite.concluded.report.exit_code for suite in suites)
+def _make_view(suites: Sequence[Conclusion], results: str) -> PageView:
+    code = worst_exit_code(suite.report.exit_code for suite in suites)
     return PageView(suites, code, results=results)
 
 
@@ -326,8 +325,7 @@ def side_by_side(runs: Sequence[ListedRun]) -> PageView:
     if several:
         raise ConfigurationError(several)
     columns = [
-        RunColumn(column_name(run.place, RESULTS_FILE), view.suites[0].concluded)
-        for run, view in zip(runs, views, strict=False)
+        RunColumn(column_name(run.place, RESULTS_FILE), view.suites[0]) for run, view in zip(runs, views, strict=False)
     ]
     check_columns(columns)
     return replace(views[0], runs=columns)

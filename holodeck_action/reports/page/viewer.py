@@ -19,11 +19,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shorten
 from holodeck_action.reports.page.viewer_columns import ColumnBuilder, page_json, without_volatile
 from holodeck_action.reports.page.viewer_head import metric_columns, page_head
-from holodeck_action.reports.page.viewer_index import NO_LINKS, PageLinks, ViewedSuite, page_rows
+from holodeck_action.reports.page.viewer_index import NO_LINKS, PageLinks, page_rows
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.foreign import read_file
@@ -57,7 +58,7 @@ class PageView(Struct, frozen=True):
         live: path from which a served page gets the progress of the run; None if the page is a file.
     """
 
-    suites: Sequence[ViewedSuite]
+    suites: Sequence[Conclusion]
     exit_code: int
     results: str
     links: PageLinks = NO_LINKS
@@ -80,7 +81,7 @@ def render_page(view: PageView, most_details: int = MOST_DETAILS) -> Iterator[by
     head = page_head(view.suites, view.exit_code, view.links, view.runs)
     head["live"], head["omitted"] = view.live, packed.omitted
     script, style = asset("viewer.js"), asset("viewer.css")
-    attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
+    attention = sum(len(suite.report.attention) for suite in view.suites)
     given = {
         "head": wrap(without_volatile(head) if view.canonical else head),
         "cases": wrap(packed.columns.first[:attention]),

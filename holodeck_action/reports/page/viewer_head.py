@@ -21,11 +21,12 @@ from holodeck_action.reports.comparison import (
     state_text,
     unpaired_lines,
 )
+from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.headline import PLAIN, headline
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_remarks
 from holodeck_action.reports.page.run_columns import RunColumn
-from holodeck_action.reports.page.viewer_index import PageLinks, ViewedSuite
+from holodeck_action.reports.page.viewer_index import PageLinks
 from holodeck_action.reports.phrases import (
     bounds_text,
     calls_text,
@@ -45,13 +46,13 @@ from holodeck_action.reports.terms import terms_lines
 _VERSION = 1
 
 
-def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
+def metric_columns(suites: Sequence[Conclusion]) -> list[tuple[int, str]]:
     """Return (index of the suite, name) of each metric, in the order of the page."""
-    return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.concluded.report.metrics]
+    return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.report.metrics]
 
 
 def page_head(
-    suites: Sequence[ViewedSuite], exit_code: int, links: PageLinks, runs: Sequence[RunColumn] = ()
+    suites: Sequence[Conclusion], exit_code: int, links: PageLinks, runs: Sequence[RunColumn] = ()
 ) -> dict[str, Any]:
     """Return the head of a page, in the form of `Head` in `data.ts`; its fields `omitted` and `live` are None.
 
@@ -61,7 +62,7 @@ def page_head(
         links: URLs for links.
         runs: the runs of a page with several runs, the page's own run first; else empty.
     """
-    reports = [suite.concluded.report for suite in suites]
+    reports = [suite.report for suite in suites]
     heads = [_suite_head(report) for report in reports]
     columns = metric_columns(suites)
     compared = [(report, report.comparison) for report in reports if report.comparison is not None]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, changed_ids
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.decide.verdict import CaseVerdict
-from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.record import CaseRecord
 from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.reports.comment.places import line_url
 from holodeck_action.reports.comparison import step_text
@@ -55,13 +55,6 @@ class PageLinks(Struct, frozen=True):
 NO_LINKS = PageLinks()
 
 
-class ViewedSuite(Struct, frozen=True):
-    """A suite of the page, and the record of its base; None if there is no base."""
-
-    concluded: Conclusion
-    base: Record | None = None
-
-
 class Row(Struct, frozen=True):
     """A case of the page; `case` and `verdict` are None if only the base or other runs have the case.
 
@@ -101,7 +94,7 @@ class Row(Struct, frozen=True):
             )
 
 
-def page_rows(suites: Sequence[ViewedSuite], other_runs: Sequence[RunColumn] = ()) -> Iterator[Row]:
+def page_rows(suites: Sequence[Conclusion], other_runs: Sequence[RunColumn] = ()) -> Iterator[Row]:
     """Yield the rows of a page one by one.
 
     Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has,
@@ -113,13 +106,13 @@ def page_rows(suites: Sequence[ViewedSuite], other_runs: Sequence[RunColumn] = (
     cases = OtherCases(other_runs)
     for row in _suite_rows(suites):
         yield replace(row, others=cases.take(row.latest_case.id))
-    report = suites[0].concluded.report
-    after = len(suites[0].concluded.record.cases)
+    report = suites[0].report
+    after = len(suites[0].record.cases)
     for found in cases.take_rest():
         yield Row(0, report, after, None, None, None, None, None, None, others=found)
 
 
-def _suite_rows(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
+def _suite_rows(suites: Sequence[Conclusion]) -> Iterator[Row]:
     rows = [_Rows(at, suite) for at, suite in enumerate(suites)]
     for each in rows:
         yield from each.report_rows(positions_of(each.report.attention))
@@ -133,9 +126,9 @@ def _suite_rows(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
 class _Rows:
     """Creates the rows of a suite."""
 
-    def __init__(self, index: int, suite: ViewedSuite) -> None:
-        self.report = suite.concluded.report
-        self._at, self._record, self._verdicts = index, suite.concluded.record, suite.concluded.verdict.cases
+    def __init__(self, index: int, suite: Conclusion) -> None:
+        self.report = suite.report
+        self._at, self._record, self._verdicts = index, suite.record, suite.verdict.cases
         # Build views of few cases only: one costs as much as the rest of a row.
         self._view = view_at(self.report.attention, self.report.passing, self.report.informational)
         self._base = () if suite.base is None else suite.base.cases
