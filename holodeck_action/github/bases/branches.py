@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from github.GitRef import GitRef
     from github.GitTree import GitTree
 
+FOLDER, LINK, SUBMODULE = "040000", "120000", "160000"
+"""Modes of entries that are not files."""
+
 
 class TreeEntry(Struct, frozen=True):
     """An entry of a tree: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a blob, or 0."""

@@ -6,20 +6,19 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holodeck_action.github.bases.branches import TreeEntry, blob, entries_of, tree_of
+from holodeck_action.github.bases.branches import LINK, SUBMODULE, TreeEntry, blob, entries_of, tree_of
 from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.text.foreign import Foreign
 
-FOLDER, LINK, SUBMODULE = "040000", "120000", "160000"
-"""Modes of entries that are not files."""
+REMEDY = "give actions/checkout `fetch-depth: 0`, and no `filter`"
 _MOST_LINKS = 40
 _LONGEST_LINK = 4096
 
 
 class CommitFilesError(Exception):
-    """The files of a commit cannot be read; the message is one sentence with the reason and a remedy."""
+    """The files of a commit cannot be read or written; the message is one sentence with the reason and a remedy."""
 
 
 class CommitFiles:
@@ -79,7 +78,7 @@ class CommitFiles:
         try:
             downloaded = blob(self._job.api(self._root), entry.sha)
         except ApiError as error:
-            raise self._unreadable(error) from error
+            raise unreadable_error(self._commit, error) from error
         return Foreign(downloaded) if len(downloaded) <= max_bytes else None
 
     def _entries(self, paths: Sequence[str]) -> Mapping[str, TreeEntry]:
@@ -93,17 +92,19 @@ class CommitFiles:
             tree = tree_of(self._job.api(self._root), self._commit)
             self._downloaded = {entry.path: entry for entry in entries_of(tree)}
         except ApiError as error:
-            raise self._unreadable(error) from error
+            raise unreadable_error(self._commit, error) from error
         return self._downloaded
 
     def _run_git(self, *arguments: str) -> str | None:
         return run_git(self._root, self._job.environ, *arguments)
 
-    def _unreadable(self, error: ApiError) -> CommitFilesError:
-        return CommitFilesError(
-            f"the checkout does not have the files of commit {self._commit[:12]}, and they cannot be downloaded "
-            f"({error}): give actions/checkout `fetch-depth: 0`, and no `filter`"
-        )
+
+def unreadable_error(commit: str, error: Exception) -> CommitFilesError:
+    """Return the error for files of a commit that neither the checkout nor GitHub has."""
+    return CommitFilesError(
+        f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded ({error}): "
+        f"{REMEDY}"
+    )
 
 
 def _is_end(entry: TreeEntry | None) -> bool:

@@ -10,11 +10,9 @@ from collections.abc import Sequence, Set
 
 from msgspec import Struct
 
-from holodeck_action.github.bases.branches import TreeEntry, blob, entries_of, tree_of
+from holodeck_action.github.bases.branches import FOLDER, SUBMODULE, TreeEntry, blob, entries_of, tree_of
 from holodeck_action.github.bases.local_git import SideRepository
 from holodeck_action.github.rest.api import Api
-
-_FOLDER, _SUBMODULE = "040000", "160000"
 
 
 class ObjectLimits(Struct, frozen=True):
@@ -52,7 +50,7 @@ def fetch_objects(api: Api, commit: str, repository: SideRepository, limits: Obj
         ObjectsError: the objects are too many or too large, or do not match their hashes.
     """
     found, known = tree_of(api, commit), _known_objects(repository)
-    files = [entry for entry in entries_of(found) if entry.mode != _FOLDER]
+    files = [entry for entry in entries_of(found) if entry.mode != FOLDER]
     listed = "".join(f"{entry.mode} {entry.sha}\t{entry.path}\0" for entry in files).encode(errors="replace")
     repository.run(repository.git, "read-tree", "--empty")
     # Git computes the hashes of all folders again: a list with other entries has another tree.
@@ -83,7 +81,7 @@ def _missing_files(
     entries: Sequence[TreeEntry], commit: str, known_hashes: Set[str], limits: ObjectLimits
 ) -> tuple[str, ...]:
     """Return the hashes of the missing files. Raises: `ObjectsError` if they exceed a limit."""
-    files = [entry for entry in entries if entry.mode != _SUBMODULE]
+    files = [entry for entry in entries if entry.mode != SUBMODULE]
     if sum(entry.size for entry in files) > limits.written:
         raise ObjectsError(f"the files of commit {commit[:12]} are larger than {limits.written:,} bytes")
     sizes = {entry.sha: entry.size for entry in files if entry.sha not in known_hashes}

@@ -12,19 +12,13 @@ from typing import Self
 
 from msgspec import Struct
 
+from holodeck_action.github.bases.branches import SUBMODULE
+from holodeck_action.github.bases.commit_files import REMEDY, CommitFilesError, unreadable_error
 from holodeck_action.github.bases.commit_objects import ObjectsError, fetch_objects
 from holodeck_action.github.bases.local_git import SideRepository
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.text.foreign import PointerFileError, RefusedFileError, open_file
-
-_SUBMODULE = "160000 "
-"""Begin of an entry of `git ls-files --stage` that is a submodule."""
-_REMEDY = "give actions/checkout `fetch-depth: 0`, and no `filter`"
-
-
-class TreeError(Exception):
-    """The files of a commit cannot be written; the message is one sentence with the reason and a remedy."""
 
 
 class CommitTree(Struct, frozen=True):
@@ -63,7 +57,7 @@ class CommitTrees:
         """
         self._job = job
         self._scope = ExitStack()
-        self._found: dict[tuple[Path, str], CommitTree | TreeError] = {}
+        self._found: dict[tuple[Path, str], CommitTree | CommitFilesError] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -81,15 +75,15 @@ class CommitTrees:
             commit: hash of the commit.
 
         Raises:
-            TreeError: the files cannot be written.
+            CommitFilesError: the files cannot be written.
         """
         if (root, commit) not in self._found:
             try:
                 self._found[root, commit] = self._write(root, commit)
-            except TreeError as error:
+            except CommitFilesError as error:
                 self._found[root, commit] = error
         found = self._found[root, commit]
-        if isinstance(found, TreeError):
+        if isinstance(found, CommitFilesError):
             raise found
         return found
 
@@ -100,25 +94,22 @@ class CommitTrees:
             outer = Path(os.path.realpath(self._scope.enter_context(temporary)))
             own = SideRepository.of(outer / "git", root, commit, self._job.environ)
             if own is None:
-                raise TreeError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
+                raise CommitFilesError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
             name, tree = commit, outer / "tree"
             if not _check_out(own, name, tree):
                 name, tree = self._fetch(root, commit, own), outer / "fetched"
                 if not _check_out(own, name, tree):
-                    raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_REMEDY}")
+                    raise CommitFilesError(f"Git refuses to write the files of commit {commit[:12]}: {REMEDY}")
             return CommitTree(tree, (*_submodule_notices(own, commit), *_notices(tree, commit)), own, name)
         except OSError as error:
-            raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
+            raise CommitFilesError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
 
     def _fetch(self, root: Path, commit: str, repository: SideRepository) -> str:
         """Download a commit's objects that the checkout lacks; return the hash of the commit's tree."""
         try:
             return fetch_objects(self._job.api(root), commit, repository)
         except (ApiError, ObjectsError) as error:
-            raise TreeError(
-                f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "
-                f"({error}): {_REMEDY}"
-            ) from error
+            raise unreadable_error(commit, error) from error
 
 
 def _check_out(repository: SideRepository, tree: str, folder: Path) -> bool:
@@ -131,7 +122,7 @@ def _check_out(repository: SideRepository, tree: str, folder: Path) -> bool:
 def _submodule_notices(repository: SideRepository, commit: str) -> Iterator[str]:
     """Yield a notice if the commit whose files are in the index has submodules."""
     entries = (repository.run(repository.git, "ls-files", "--stage", "-z") or "").split("\0")
-    paths = [entry.partition("\t")[2] for entry in entries if entry.startswith(_SUBMODULE)]
+    paths = [entry.partition("\t")[2] for entry in entries if entry.startswith(f"{SUBMODULE} ")]
     if paths:
         yield (
             f"{len(paths)} submodule(s) of commit {commit[:12]}, such as {min(paths)!r}, are empty folders in the base"
@@ -142,12 +133,12 @@ def _notices(tree: Path, commit: str) -> Iterator[str]:
     """Delete links that lead out of a commit's folder, and yield notices of differences from a normal checkout.
 
     Raises:
-        TreeError: a file or folder is called `.git`.
+        CommitFilesError: a file or folder is called `.git`.
     """
     pointers: list[str] = []
     for folder, folders, files in os.walk(tree):
         if any(name.lower() == ".git" for name in (*folders, *files)):
-            raise TreeError(f"the files of commit {commit[:12]} are not used: one of them is called .git")
+            raise CommitFilesError(f"the files of commit {commit[:12]} are not used: one of them is called .git")
         for path in (Path(folder, name) for name in (*folders, *files)):
             if path.is_symlink():
                 if not Path(os.path.realpath(path)).is_relative_to(tree):

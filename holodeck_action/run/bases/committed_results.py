@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from holodeck_action.decide.compared_terms import strictest_reaction
-from holodeck_action.github.bases.branches import TreeEntry
-from holodeck_action.github.bases.commit_files import FOLDER, LINK, SUBMODULE, CommitFiles, CommitFilesError
+from holodeck_action.github.bases.branches import FOLDER, LINK, SUBMODULE, TreeEntry
+from holodeck_action.github.bases.commit_files import CommitFiles, CommitFilesError
 from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.record import ReplacedResults

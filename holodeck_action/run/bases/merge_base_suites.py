@@ -9,12 +9,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from holodeck_action.github.bases.commit_files import CommitFilesError
 from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.bases.base_suites import pair_suites, with_agent
-from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
+from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.run import MissingBase, Run
@@ -66,7 +67,7 @@ def _prepare_base_suite(
         place = _place_in(tree, suite, root, commit)
         loaded = _load_base(tree.folder, place, base_context)
         changed = replace(with_agent(suite, loaded, flags, base_context), variant=f"base, commit {short}")
-    except TreeError as error:
+    except CommitFilesError as error:
         return MissingBase(str(error))
     except FileNotFoundError as error:
         return MissingBase(f"the suite did not exist at commit {short}: {error.filename} is not in it")
