@@ -10,14 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
 from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
-from holodeck_action.extensions.agent_programs.checks import WorkspaceCheck
+from holodeck_action.extensions.agent_programs.checks import (
+    ChangedMetric,
+    CommandConditions,
+    CommandMetric,
+    WorkspaceCheck,
+)
+from holodeck_action.extensions.agent_programs.exam import add_hidden, make_tree, run_command
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
 from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
-from holodeck_action.extensions.agent_programs.trajectory import Tokens, Trajectory
+from holodeck_action.extensions.agent_programs.trajectory import NO_END, Ended, Tokens, Trajectory
 from holodeck_action.extensions.agent_programs.workspace import (
     Snapshot,
     WorkspaceError,
@@ -39,8 +47,9 @@ from holodeck_action.workers.threads import in_daemon_thread
 
 T = TypeVar("T")
 
-_COMMON = ("PATH", "LANG", "LC_ALL", "TZ", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy")
+_LOCAL = ("PATH", "LANG", "LC_ALL", "TZ", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy")
 _CERTIFICATES = ("no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
+COMMON = (*_LOCAL, *_CERTIFICATES)
 """Variables of the job that every program gets: nothing of the runner, and no secret."""
 _GIT_S = 60.0
 _GIT = ("-c", "user.name=holodeck-action", "-c", "user.email=none@example.invalid", "-c", "commit.gpgsign=false")
@@ -80,10 +89,10 @@ def build_agent(
             raise TargetError(f"the workspace {excerpt(target.workspace)} cannot be used: {error.strerror}") from None
         if not fixture.is_dir():
             raise TargetError(f"the workspace {excerpt(target.workspace)} is not a folder")
-    names = (*_COMMON, *_CERTIFICATES, *adapter.passes, *target.env)
+    names = (*COMMON, *adapter.passes, *target.env)
     passed = {name: environ[name] for name in names if environ.get(name)}
-    git = program_outside("git", environ.get("PATH", ""), checkout.roots[0] if checkout.roots else checkout.folder)
-    return AgentProgram(target, adapter, program, fixture, git, passed, max_bytes, code, redact)
+    git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
+    return AgentProgram(target, adapter, program, fixture, git, checkout, passed, max_bytes, code, redact)
 
 
 class AgentProgram(Agent):
@@ -96,13 +105,14 @@ class AgentProgram(Agent):
         program: str,
         fixture: Path | None,
         git: str | None,
+        checkout: Checkout,
         environ: Mapping[str, str],
         max_bytes: int,
         code: CodeAllowed,
         redact: Redact,
     ) -> None:
         self.target, self.adapter, self.program = target, adapter, program
-        self.fixture, self.git, self.environ = fixture, git, environ
+        self.fixture, self.git, self.checkout, self.environ = fixture, git, checkout, environ
         self.max_bytes, self.code, self.redact = max_bytes, code, redact
         # Outside of the checkout, whose instructions and skills would be read.
         self.folder = Path(tempfile.mkdtemp(prefix="holodeck-agent-"))
@@ -122,7 +132,7 @@ class AgentProgram(Agent):
         folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
         try:
             before = await _in_thread(lambda: self._prepare(folder))
-            return AgentSession(self, folder, before, _kept_paths(case))
+            return AgentSession(self, folder, before, [_checks_of(turn) for turn in case.turns])
         except WorkspaceError as error:
             raise AgentError(f"the workspace {error}", "cannot_start") from None
         except (OSError, ProgramError) as error:
@@ -164,8 +174,10 @@ class AgentProgram(Agent):
 class AgentSession(Session):
     """One trial: a workspace, and a session of the program that each turn continues."""
 
-    def __init__(self, agent: AgentProgram, folder: Path, before: Snapshot, kept: Sequence[str]) -> None:
-        self._agent, self._folder, self._before, self._kept = agent, folder, before, kept
+    def __init__(
+        self, agent: AgentProgram, folder: Path, before: Snapshot, checks: Sequence[Sequence[WorkspaceCheck]]
+    ) -> None:
+        self._agent, self._folder, self._before, self._checks = agent, folder, before, checks
         self._session: str | None = None
         self._used: Tokens | None = None
         self._cost_usd: float | None = None
@@ -214,18 +226,57 @@ class AgentSession(Session):
     def _reply(self, finished: Finished) -> Reply:
         agent = self._agent
         trajectory = finished.trajectory(agent.adapter, self._folder / "home", self._session)
+        self._session = trajectory.session or self._session
+        if trajectory.ended == NO_END:
+            reason = f"{NO_END.reason}{finished.last_words(agent.redact)}"
+            trajectory = replace(trajectory, ended=Ended(NO_END.how, reason))
+        return reply_of(self._of_turn(trajectory), self.workspace, agent.target, agent.max_bytes, agent.redact)
+
+    async def complete_reply(self, reply: Reply) -> Reply:
+        """Return the reply with the facts of the workspace; the commands of the turn's checks run for them."""
+        if reply.error is not None:
+            return reply
+        facts = await _in_thread(lambda: self._facts(self._checks[min(self._turns, len(self._checks)) - 1]))
+        return replace(reply, metadata={**(reply.metadata or {}), "workspace": facts})
+
+    def _facts(self, checks: Sequence[WorkspaceCheck]) -> dict[str, Any]:
+        """Return the facts that the checks of a turn read.
+
+        Raises:
+            AgentError: the workspace cannot be read.
+        """
         try:
-            changed = changes(self.workspace, self._before, agent.fixture)
+            facts = changes(self.workspace, self._before, self._agent.fixture)
         except WorkspaceError as error:
             raise AgentError(f"the workspace {error}", "bad_reply") from None
-        self._session = trajectory.session or self._session
-        changed["files"] = {name: _kept_file(self.workspace, name) for name in self._kept}
-        return reply_of(self._of_turn(trajectory), changed, self.workspace, agent.target, agent.max_bytes, agent.redact)
+        paths = sorted({path for check in checks for path in check.kept_paths()})
+        facts["files"] = {name: _kept_file(self.workspace, name) for name in paths}
+        only = [check.changed.only for check in checks if isinstance(check, ChangedMetric) and check.changed.only]
+        commands = {check.key: check.command for check in checks if isinstance(check, CommandMetric)}
+        facts["commands"] = {
+            key: self._exam(number, command, facts["changed"], only[0] if only else None)
+            for number, (key, command) in enumerate(commands.items())
+        }
+        return facts
+
+    def _exam(
+        self, number: int, command: CommandConditions, changed: Sequence[Any], only: Sequence[str] | None
+    ) -> dict[str, Any]:
+        """Return the result of a command in its own tree, or the problem with the tree."""
+        agent, place = self._agent, self._folder / f"exam-{self._turns}-{number}"
+        environ = {name: value for name, value in agent.environ.items() if name in COMMON}
+        try:
+            make_tree(place / "tree", agent.fixture, self.workspace, changed, only)
+            if command.hidden is not None:
+                add_hidden(place / "tree", command.hidden, agent.checkout)
+            return run_command(command, place / "tree", place, environ, agent.code)
+        except (WorkspaceError, OSError) as error:
+            return {"problem": str(error)}
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
     def _of_turn(self, trajectory: Trajectory) -> Trajectory:
         """Return the trajectory with the tokens and the cost of this turn instead of the session's."""
-        from msgspec.structs import replace
-
         tokens, cost = trajectory.tokens, trajectory.cost_usd
         if tokens is not None and self._used is not None and self._agent.adapter.totals_tokens:
             trajectory = replace(trajectory, tokens=tokens.since(self._used))
@@ -248,11 +299,9 @@ class AgentSession(Session):
         await _in_thread(lambda: shutil.rmtree(self._folder, ignore_errors=True))
 
 
-def _kept_paths(case: Case) -> list[str]:
-    """Return the paths of the files that a case's checks read."""
-    configs = (spec.config for turn in case.turns for spec in turn.metrics)
-    checks = (config for config in configs if isinstance(config, WorkspaceCheck))
-    return sorted({path for check in checks for path in check.kept_paths()})
+def _checks_of(turn: Turn) -> list[WorkspaceCheck]:
+    """Return the checks of a workspace that a turn has."""
+    return [spec.config for spec in turn.metrics if isinstance(spec.config, WorkspaceCheck)]
 
 
 def _kept_file(workspace: Path, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from holodeck_action.metrics.text_checks import check_pattern
 from holodeck_action.metrics.tools.matchers import TimedPatterns, format_pattern, format_text
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.identity import canonical_json
-from holodeck_action.suite.model.base import Flag, FormatModel, Integer, NonBlank, WrittenText
+from holodeck_action.suite.model.base import Flag, FormatModel, Integer, NonBlank, Number, WrittenText
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.text.foreign import Foreign, ForeignError
 
@@ -152,8 +152,11 @@ class FileMetric(WorkspaceCheck):
         return made
 
     def base_name(self, k: int | None) -> str:
-        """Return the type with the path."""
-        return f"file {format_text(self.file.path, 40)}"
+        """Return the type with the path and the conditions."""
+        wanted = self.file
+        given = {"contains": wanted.contains, "matches": wanted.matches, "equals": wanted.equals}
+        words = [f" {name} {format_text(text, 40)}" for name, text in given.items() if text is not None]
+        return f"file {wanted.path}{''.join(words)}" if wanted.exists else f"no file {wanted.path}"
 
     def kept_paths(self) -> Sequence[str]:
         """Return the path of the file."""
@@ -336,6 +339,100 @@ def path_matches(path: str, pattern: str) -> bool:
         return at < len(parts) and fnmatchcase(parts[at], wanted[of]) and matches(at + 1, of + 1)
 
     return matches(0, 0)
+
+
+class OutputConditions(FormatModel):
+    """Conditions on an output of a command."""
+
+    contains: WrittenText | None = None
+    """Text that the output contains. Example: `passed`."""
+    matches: Pattern | None = None
+    """A regular expression that is searched for in the output. Example: `\\d+ passed`."""
+
+    def problem(self, output: str) -> str | None:
+        """Return the condition that an output does not meet, as the end of a sentence; None if it meets all."""
+        if self.contains is not None and self.contains not in output:
+            return f"does not contain {format_text(self.contains)}"
+        if self.matches is not None and TimedPatterns().search(self.matches, output) is None:
+            return f"has no match of {format_pattern(self.matches)}"
+        return None
+
+
+class CommandConditions(FormatModel):
+    """`command`: a command that runs in a copy of the fixture with the agent's changes."""
+
+    run: NonBlank
+    """The command, for a POSIX shell. Example: `pytest -q tests/hidden`."""
+    hidden: WorkspacePath | None = None
+    """A folder or file beside agent.yaml that is copied into the tree first, and that the agent never sees. Example:
+    `hidden`."""
+    exit: Annotated[Integer, Field(ge=0, le=255)] = 0
+    """The expected exit code. Example: `0`."""
+    stdout: OutputConditions | None = None
+    """Conditions on the standard output. Example: `{contains: passed}`."""
+    stderr: OutputConditions | None = None
+    """Conditions on the error output. Example: `{contains: passed}`."""
+    timeout_s: Annotated[Number, Field(gt=0, le=3600)] = 120.0
+    """Seconds that the command may take. Example: `300`."""
+
+
+_NOT_FOUND = (126, 127)
+"""Exit codes of a shell that cannot start a command (POSIX, 2.8.2)."""
+
+
+class CommandMetric(WorkspaceCheck):
+    """`type: command`: a command, such as hidden tests, succeeds with the agent's changes."""
+
+    PLACE = 63
+    SHORT: ClassVar[str | None] = "command"
+
+    type: Annotated[Literal["command"], Role.KIND] = "command"
+    command: CommandConditions
+    """The command. Example: `{run: pytest -q hidden, hidden: hidden}`."""
+
+    def base_name(self, k: int | None) -> str:
+        """Return the type with the command."""
+        return f"command {format_text(self.command.run, 60)}"
+
+    @property
+    def key(self) -> str:
+        """The name of the command's result among the facts of a trial."""
+        return canonical_json(self.command.model_dump(include={"run", "hidden", "timeout_s"})).decode()
+
+    def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
+        """Return whether the command ended as expected.
+
+        Raises:
+            EvaluationError: the command did not run (code `unknown_fact`), could not be started (`cannot_start`), or
+                took too long (`timeout`).
+        """
+        wanted = self.command
+        found = facts.get("commands", {}).get(self.key)
+        if not isinstance(found, Mapping):
+            message = f"{format_text(wanted.run)} was not run after the trial; run the agent again to check it"
+            raise EvaluationError(message, code="unknown_fact")
+        if found.get("problem"):
+            raise EvaluationError(
+                f"{format_text(wanted.run)} could not be run: {found['problem']}", code="cannot_start"
+            )
+        ended, output = found.get("exit"), f"{found.get('stdout', '')}\n{found.get('stderr', '')}"
+        if ended is None:
+            message = f"{format_text(wanted.run)} took longer than {wanted.timeout_s:g} s; it was stopped"
+            raise EvaluationError(message, code="timeout")
+        if ended in _NOT_FOUND and wanted.exit not in _NOT_FOUND:
+            message = f"{format_text(wanted.run)} could not be started: {_last_line(output)}"
+            raise EvaluationError(message, code="cannot_start")
+        if ended != wanted.exit:
+            return False, f"{wanted.run}: exit code {ended}, expected {wanted.exit}: {_last_line(output)}"
+        for name, conditions in (("stdout", wanted.stdout), ("stderr", wanted.stderr)):
+            problem = None if conditions is None else conditions.problem(str(found.get(name)))
+            if problem is not None:
+                return False, f"{wanted.run}: its {name} {problem}; it ends with {_last_line(str(found.get(name)))}"
+        return True, f"{wanted.run}: exit code {ended}"
+
+
+def _last_line(text: str) -> str:
+    return next((excerpt(line.strip()) for line in reversed(text.splitlines()) if line.strip()), "nothing")
 
 
 class ArgumentPattern(FormatModel):

@@ -10,7 +10,8 @@ EXTENSION = Extension(
     name="agent_programs",
     help="Coding-agent programs that work in a folder, and checks of what they left there.",
     metrics=tuple(
-        Metric(name, f"{_HERE}.checks:{name.title()}Metric") for name in ("file", "data", "changed", "called", "skill")
+        Metric(name, f"{_HERE}.checks:{name.title()}Metric")
+        for name in ("file", "data", "changed", "command", "called", "skill")
     ),
     targets=(Target("agent", settings=f"{_HERE}.settings:AgentTarget", build=f"{_HERE}.agent:build_agent"),),
 )

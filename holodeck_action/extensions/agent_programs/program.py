@@ -14,7 +14,7 @@ from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownPr
 from holodeck_action.extensions.agent_programs.trajectory import Ended, Event, Trajectory
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.disk import open_new, write_new
-from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
+from holodeck_action.text.foreign import Foreign, ForeignError, Redact, open_file, read_file
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess, exit_phrase
 
@@ -39,6 +39,11 @@ class Finished(Struct, frozen=True):
     errors: Foreign
     exit_code: int | None
     stopped: str = ""
+
+    def last_words(self, redact: Redact) -> str:
+        """Return the last line of standard error as a clause to append to a sentence; empty if there is none."""
+        words = self.errors.last_line(redact)
+        return f"; its last line on stderr: {words}" if words else ""
 
     def trajectory(self, adapter: Adapter, home: Path, session: str | None) -> Trajectory:
         """Return the turn; its end is an error if the program was stopped, or ended with a signal or unreadable

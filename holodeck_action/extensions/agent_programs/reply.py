@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from holodeck_action.text.foreign import Foreign, Redact
 
 def reply_of(
     trajectory: Trajectory,
-    changed: Mapping[str, Any],
     workspace: Path,
     target: AgentTarget,
     max_bytes: int,
@@ -25,7 +23,6 @@ def reply_of(
 
     Args:
         trajectory: the turn.
-        changed: what was changed in the workspace (see `workspace.changes`).
         workspace: absolute path of the workspace; paths in arguments become relative to it.
         target: the target.
         max_bytes: maximum bytes of the reply.
@@ -41,7 +38,7 @@ def reply_of(
         "skills": None if trajectory.skills is None else list(trajectory.skills),
         "confined": False,
     }
-    mapping = {**_facts(trajectory, workspace), "metadata": {"agent": agent, "workspace": changed}}
+    mapping = {**_facts(trajectory, workspace), "metadata": {"agent": agent}}
     match trajectory.ended.how:
         case "completed":
             mapping["response"] = _relative(trajectory.text, workspace)

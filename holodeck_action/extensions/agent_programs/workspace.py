@@ -115,20 +115,31 @@ def copy_folder(source: Path, to: Path) -> None:
     """
     root, left = Path(os.path.realpath(source)), MOST_BYTES
     for name in walk(root):
-        path, copy = root / name, to / name
-        try:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink():
-                if not Path(os.path.realpath(path)).is_relative_to(root):
-                    raise WorkspaceError(f"has a link that leads out of it: {name}")
-                os.symlink(os.readlink(path), copy)
-                continue
-            content = read_file(path, left, follow_links=False)
-            left -= len(content)
-            write_new(copy, [content.parse(bytes)], UNSYNCED_DISK)
-            os.chmod(copy, 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
-        except OSError as error:
-            raise WorkspaceError(f"has a file that cannot be copied, {name}: {error.strerror}") from None
+        left -= copy_file(root, name, to, left)
+
+
+def copy_file(root: Path, name: str, to: Path, most_bytes: int, *, replace: bool = False) -> int:
+    """Copy one file or link from a folder to the same place in another folder; return its size in bytes.
+
+    Raises:
+        WorkspaceError: the file is larger than `most_bytes`, or cannot be copied.
+    """
+    path, copy = root / name, to / name
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if replace:
+            copy.unlink(missing_ok=True)
+        if path.is_symlink():
+            if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+                raise WorkspaceError(f"has a link that leads out of it: {name}")
+            os.symlink(os.readlink(path), copy)
+            return 0
+        content = read_file(path, most_bytes, follow_links=False)
+        write_new(copy, [content.parse(bytes)], UNSYNCED_DISK)
+        os.chmod(copy, 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
+        return len(content)
+    except OSError as error:
+        raise WorkspaceError(f"has a file that cannot be copied, {name}: {error.strerror}") from None
 
 
 def changes(folder: Path, before: Snapshot, original: Path | None) -> dict[str, Any]:

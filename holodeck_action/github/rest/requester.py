@@ -95,7 +95,7 @@ class _Call(Struct):
         return 2.0**self.repeats
 
     def follow(self, address: str) -> None:
-        """Request another URL from now on, whose repeats are counted anew."""
+        """Request another URL from now on, whose repeats are counted again."""
         self.address, self.redirects = address, self.redirects + 1
         self.repeats = self.timeouts = self.limited = 0
 

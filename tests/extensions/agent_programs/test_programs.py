@@ -111,6 +111,9 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
     "other arguments": ({"called": {"tool": "command_execution", "args": {"command": {"matches": "npm"}}}}, "other"),
     "never": ({"called": {"tool": "command_execution", "never": {"matches": "cat"}}}, "must never be"),
     "too often": ({"called": {"tool": "*", "max": 1}}, "was called 2 times, at most 1"),
+    "command": ({"command": {"run": "cat notes.txt AGENTS.md", "stdout": {"contains": "hello"}}}, ""),
+    "hidden": ({"command": {"run": "sh hidden/test.sh", "hidden": "hidden", "exit": 3}}, ""),
+    "failing": ({"command": {"run": "sh hidden/test.sh", "hidden": "hidden"}}, "exit code 3, expected 0"),
     "no skill": ({"skill": {"used": "greeter"}}, "the skill greeter was not used"),
     "not the skill": ({"skill": {"never": "greeter"}}, ""),
 }
@@ -120,6 +123,7 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.full
 def test_what_was_left_and_done_is_checked(project: Project) -> None:
     environ = install(project, "codex")
+    project.write("hidden/test.sh", "grep -q hello notes.txt && echo refund is wrong && exit 3\n")
     project.write("golden.txt", "good bye\n")
     project.write("shop/AGENTS.md", "Be kind.\n")
     project.write("shop/package.json", '{"scripts": {"test": "vitest"}}')

@@ -33,7 +33,7 @@ class Codex(Adapter):
 
     name = "codex"
     program = "codex"
-    passes = ("OPENAI_API_KEY", "CODEX_API_KEY")
+    passes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY")
     way = "npm install -g @openai/codex"
     totals_tokens = True
 
