@@ -213,8 +213,15 @@ class _Event(Struct, frozen=True):
             f"as for forks ({FORKS})"
         )
 
-    def destination(self, sha: str | None, lookup: Lookup, read_only_reason: str = "") -> Destination:
-        return Destination(self.name, self.repository, sha, lookup, read_only_reason=read_only_reason)
+    def destination(self, sha: str | None, lookup: Lookup, *, checks_out_head: bool = True) -> Destination:
+        return Destination(
+            self.name,
+            self.repository,
+            sha,
+            lookup,
+            checks_out_head=checks_out_head,
+            read_only_reason=self.read_only_reason,
+        )
 
 
 def _pull_request_destination(event: _Event) -> Destination:
@@ -240,10 +247,10 @@ def _pull_request_destination(event: _Event) -> Destination:
             f"the token of a {event.name} run for a fork is read-only: publish from a second workflow ({FORKS})"
         )
     return replace(
-        event.destination(sha, LookupByNumber(number), read_only_reason),
-        equivalent_commits=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
         # A run for a merged pull request checks out the base branch, which may have newer commits.
-        checks_out_head=not is_target_event and not merged,
+        event.destination(sha, LookupByNumber(number), checks_out_head=not is_target_event and not merged),
+        equivalent_commits=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
+        read_only_reason=read_only_reason,
         pull=pull,
     )
 
@@ -252,17 +259,14 @@ def _push_destination(event: _Event) -> Destination:
     payload = event.payload
     ref = payload.get("ref")
     shown = one_line(ref, 100) if isinstance(ref, str) else "a reference"
-    read_only_reason = event.read_only_reason
     if payload.get("deleted") is True:
         # The run then belongs to the default branch.
-        return event.destination(
-            event.sha, NoLookup(f"the push deleted {shown}: it belongs to no pull request"), read_only_reason
-        )
+        return event.destination(event.sha, NoLookup(f"the push deleted {shown}: it belongs to no pull request"))
     # For an annotated tag, `after` is the tag object, not its commit.
     sha = event.sha or payload.need("head_commit.id" if payload.optional("head_commit") else "after", is_hash)
     if isinstance(ref, str) and ref.startswith("refs/tags/"):
-        return event.destination(sha, NoLookup(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
-    return event.destination(sha, LookupByCommit(sha), read_only_reason)
+        return event.destination(sha, NoLookup(f"{shown} is a tag, which belongs to no pull request"))
+    return event.destination(sha, LookupByCommit(sha))
 
 
 def _merge_group_destination(event: _Event) -> Destination:
@@ -282,7 +286,7 @@ def _workflow_run_destination(event: _Event) -> Destination:
     payload.need("repository.full_name", is_repository)
     if payload.optional("workflow_run.head_repository") is None:
         # The fork is deleted; its pull requests can still be found by the commit.
-        return _other_run_destination(event, sha, LookupByCommit(sha))
+        return event.destination(sha, LookupByCommit(sha), checks_out_head=False)
     payload.need("workflow_run.head_repository.full_name", is_repository)
     numbers = _listed_pulls(payload, sha)
     lookup: Lookup
@@ -293,11 +297,7 @@ def _workflow_run_destination(event: _Event) -> Destination:
     else:
         owner = payload.need("workflow_run.head_repository.owner.login", is_login)
         lookup = LookupByHead(owner, payload.need("workflow_run.head_branch", is_branch), sha)
-    return _other_run_destination(event, sha, lookup)
-
-
-def _other_run_destination(event: _Event, sha: str | None, lookup: Lookup) -> Destination:
-    return replace(event.destination(sha, lookup), checks_out_head=False)
+    return event.destination(sha, lookup, checks_out_head=False)
 
 
 def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
@@ -348,12 +348,12 @@ def _parse_number(value: object) -> int | None:
 
 def _named_pull_destination(event: _Event, number: int) -> Destination:
     """Return the destination for a pull request that the user named; such a run checks out the default branch."""
-    return _other_run_destination(event, None, LookupByNumber(number))
+    return event.destination(None, LookupByNumber(number), checks_out_head=False)
 
 
 def _commit_destination(event: _Event) -> Destination:
     reason = f"{one_line(event.name, 60)} belongs to no pull request" if event.name else "this is not a workflow run"
-    return event.destination(event.sha, NoLookup(reason), event.read_only_reason)
+    return event.destination(event.sha, NoLookup(reason))
 
 
 _RESOLVERS: Mapping[str, Callable[[_Event], Destination]] = {

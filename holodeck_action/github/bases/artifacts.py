@@ -10,9 +10,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct, convert
 
 from holodeck_action.github.bases.stored_results import (
     Ancestry,
@@ -29,7 +29,6 @@ from holodeck_action.github.bases.stored_results import (
 from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
 from holodeck_action.github.rest.api import Api, reading
 from holodeck_action.github.rest.objects import PER_PAGE, ApiError
-from holodeck_action.github.rest.payload import is_hash, is_number
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import workflow_path
@@ -47,22 +46,30 @@ MOST_RUNS = 100
 _EVENTS = ("push", "schedule", "workflow_dispatch")
 
 
-class _Artifact(Struct, frozen=True):
-    """An artifact: `size` are the bytes of its archive, `digest` is `sha256:` and its hash, or None.
+class _Run(Struct, frozen=True):
+    """The workflow run of an artifact, with the ids of the workflow's repository and of that of the commit."""
 
-    `run_id`, `sha` and `branch` are those of its workflow run; `own` is whether the run's commit is from this
-    repository, not from a fork, whose branch may have any name.
-    """
+    id: Annotated[int, Meta(gt=0)]
+    head_sha: Annotated[str, Meta(pattern="^[0-9a-f]{40,64}$")]
+    head_branch: str | None = None
+    repository_id: int | None = None
+    head_repository_id: int | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether the commit is from this repository, not from a fork, whose branch may have any name."""
+        return bool(self.repository_id) and self.repository_id == self.head_repository_id
+
+
+class _Artifact(Struct, frozen=True, rename={"size": "size_in_bytes", "run": "workflow_run"}):
+    """An artifact: `size` are the bytes of its archive, `digest` is `sha256:` and its hash, or None."""
 
     id: int
     name: str
     size: int
     expired: bool
-    digest: str | None
-    run_id: int
-    sha: str
-    branch: str | None
-    own: bool
+    run: _Run
+    digest: str | None = None
 
 
 @reading
@@ -70,23 +77,8 @@ def _read_artifact(artifact: Artifact) -> _Artifact | None:
     """Return an artifact; None if it lacks the id or the commit of its workflow run."""
     # PyGithub would request the run to learn a field that it lacks.
     run = artifact.raw_data.get("workflow_run") or {}
-    number, sha, home = run.get("id"), run.get("head_sha"), run.get("repository_id")
-    if number is None or not is_number(number) or sha is None:
-        return None
-    if not is_hash(sha) or not isinstance(artifact.name, str):
-        raise ValueError
-    own = is_number(home) and run.get("head_repository_id") == home
-    return _Artifact(
-        id=artifact.id,
-        name=artifact.name,
-        size=artifact.size_in_bytes + 0,
-        expired=artifact.expired,
-        digest=artifact.digest,
-        run_id=number,
-        sha=sha,
-        branch=run.get("head_branch"),
-        own=own,
-    )
+    known = run.get("id") is not None and run.get("head_sha") is not None
+    return convert(artifact.raw_data, _Artifact) if known else None
 
 
 @reading
@@ -163,7 +155,7 @@ class ArtifactResults:
         for artifact in candidates:
             if artifact.expired:
                 continue
-            if search.is_done(artifact.sha):
+            if search.is_done(artifact.run.head_sha):
                 break
             if downloads == MOST_DOWNLOADS or not self._may_look_up(artifact):
                 looked = f"{MOST_DOWNLOADS} artifacts" if downloads == MOST_DOWNLOADS else f"{MOST_RUNS} runs"
@@ -176,12 +168,12 @@ class ArtifactResults:
             downloads += 1
             found = self._results_in(artifact, suite, problems)
             if found is not None:
-                fit = suite.fit(found.results.record, workflow_path(self._runs[artifact.run_id].path or ""))
-                search.add(Candidate(found, artifact.sha, fit))
+                fit = suite.fit(found.results.record, workflow_path(self._runs[artifact.run.id].path or ""))
+                search.add(Candidate(found, artifact.run.head_sha, fit))
         unread_notes += (f"{count} skipped, of {reason}" for reason, count in refused.items())
 
     def _may_look_up(self, artifact: _Artifact) -> bool:
-        return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS
+        return not artifact.run.own or artifact.run.id in self._runs or len(self._runs) < MOST_RUNS
 
     def _refusal(self, artifact: _Artifact) -> str:
         """Describe the run of an artifact that must not be used, such as `a run of a fork`; empty if it may be used.
@@ -189,9 +181,9 @@ class ArtifactResults:
         The run must have completed, and must have been started by an event that requires write access.
         """
         # A fork may have a branch of the same name.
-        if not artifact.own:
+        if not artifact.run.own:
             return "a run of a fork"
-        run_id = artifact.run_id
+        run_id = artifact.run.id
         if run_id not in self._runs:
             self._runs[run_id] = _read_run(self._api.repository.get_workflow_run(run_id))
         run = self._runs[run_id]
@@ -207,7 +199,7 @@ class ArtifactResults:
         found = [
             item for item in self._lists[list_name] if self._matches(item, ancestry, exact_commit=list_name is not None)
         ]
-        return sorted(found, key=lambda artifact: (ancestry.distances[artifact.sha], -artifact.id))
+        return sorted(found, key=lambda artifact: (ancestry.distances[artifact.run.head_sha], -artifact.id))
 
     def _list_artifacts(self, name: str | None) -> Iterator[_Artifact]:
         self._truncated[name] = False
@@ -221,14 +213,16 @@ class ArtifactResults:
 
     def _matches(self, artifact: _Artifact, ancestry: Ancestry, *, exact_commit: bool) -> bool:
         named = artifact.name == self._name if exact_commit else artifact.name.startswith(f"{self._name}-")
-        return named and artifact.branch == ancestry.wanted.branch and artifact.sha in ancestry.distances
+        return (
+            named and artifact.run.head_branch == ancestry.wanted.branch and artifact.run.head_sha in ancestry.distances
+        )
 
     def _results_in(self, artifact: _Artifact, suite: WantedSuite, problems: list[str]) -> BaseResults | None:
         """Return the results of a suite in an artifact; None if it has no usable results."""
         found: list[BaseResults] = []
         try:
             for name, content in results_files(self._download(artifact)):
-                results = check_results(content, short_text(name), suite, artifact.sha)
+                results = check_results(content, short_text(name), suite, artifact.run.head_sha)
                 if results is not None:
                     found.append(results)
             if len(found) > 1:

@@ -20,20 +20,18 @@ TIMEOUT_S = 60.0
 _MOST_OUTPUT = 256_000_000
 """Maximum bytes of a command's output: the names of two million files."""
 _SHA256_DIGITS = 64
+_CONFIGURATION = {
+    "core.hooksPath": os.devnull,
+    # It may name other parents than the commits.
+    "core.commitGraph": "false",
+    "core.fsmonitor": "false",
+    "core.sshCommand": "false",
+    "protocol.allow": "never",
+}
 _OPTIONS = (
     "--no-pager",
     "--no-replace-objects",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    # It may name other parents than the commits.
-    "core.commitGraph=false",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.sshCommand=false",
-    "-c",
-    "protocol.allow=never",
+    *(part for name, value in _CONFIGURATION.items() for part in ("-c", f"{name}={value}")),
 )
 _SETTINGS = {
     "GIT_GRAFT_FILE": os.devnull,

@@ -91,9 +91,8 @@ def _read_results_files(archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     name = entry.orig_filename
-    if not name or "\0" in name or "\\" in name or name.startswith("/") or _DRIVE.match(name):
-        raise ZipError("has a file whose path leaves the archive")
-    if ".." in name.split("/"):
+    leaves = name.startswith("/") or ".." in name.split("/") or _DRIVE.match(name)
+    if not name or "\0" in name or "\\" in name or leaves:
         raise ZipError("has a file whose path leaves the archive")
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
