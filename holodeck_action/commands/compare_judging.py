@@ -11,29 +11,27 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.compare import CompareOptions, compare_results, compare_runs, read_runs
 from holodeck_action.commands.last_run import results_or_last
-from holodeck_action.commands.rejudge import stored_suite
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import Results
+from holodeck_action.record.result_files import Results, results_path
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import open_suites, secrets_of
+from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.flags import MODEL_CALLS
 from holodeck_action.run.options.request import flags_from
-from holodeck_action.run.options.settings import Flags, merge
-from holodeck_action.run.preflight import judge_problems
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.preflight import judge_problems, settings_of
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.signals import stop_on_signals
-from holodeck_action.run.stored import StoredError, find_stored_run
+from holodeck_action.run.stored import find_stored_run, stored_suite
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import compares_answers
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.text.redaction import Redactor
 
 JUDGING = (*MODEL_CALLS, "max-cost-usd", "max-tokens")
 """Names of the options that only `--judge` uses."""
@@ -94,21 +92,18 @@ def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: 
     """Return the suite with the head's cases and answers, and only the metrics that compare answers."""
     loaded = load_one_suite(judge, context, "a record holds the answers of a single suite; give that suite")
     suite = loaded.suite
-    try:
-        stored = find_stored_run(head, suite, Redactor(secrets_of(suite, loaded.environ)))
-    except StoredError as error:
-        raise ConfigurationError([f"{path}: {problem}" for problem in error.problems]) from error
+    stored = find_stored_run(path, head, loaded)
     stored = replace(stored, cases=tuple(map(_only_pairs, stored.cases)))
     shown = display_folder(suite.folder, context.cwd)
     if not any(map(compares_answers, stored.cases)):
         raise ConfigurationError(
             [f"--judge {judge}: no case of {path} has a metric that compares answers; add one of type preference"]
         )
-    settings = replace(merge(suite, flags, loaded.environ), compared=True)
+    settings = replace(settings_of(loaded, flags, context), compared=True)
     problems = judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
-    return stored_suite(path, loaded, stored, settings, context)
+    return stored_suite(str(results_path(path)), loaded, stored, settings, context)
 
 
 def _only_pairs(case: Case) -> Case:

@@ -6,41 +6,30 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
-
 from holodeck_action.commands.output import Ui
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_path
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.case_choice import check_bounds_attainable
 from holodeck_action.run.loading import (
     LoadedSuite,
     SuiteContext,
     display_folder,
     display_path,
     load_one_suite,
-    with_lines,
-    with_python,
 )
-from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.options.settings import Flags, Settings, SettingsError, merge
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import (
     gate_problems,
-    judge_problems,
-    metric_class_problems,
-    settings_problem,
+    settings_of,
 )
 from holodeck_action.run.run import Run
-from holodeck_action.run.stored import StoredError, StoredRun, find_stored_run
+from holodeck_action.run.stored import check_stored, find_stored_run
 from holodeck_action.suite.applicability import case_asserts
-from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import has_score_gate
-from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.text.redaction import Redactor
 
 
 def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], caller: Caller) -> int:
@@ -100,49 +89,12 @@ def prepare_stored(
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
-    redactor = Redactor(secrets_of(suite, loaded.environ))
-    try:
-        stored = find_stored_run(read_results(results), suite, redactor)
-        settings = merge(suite, flags, loaded.environ)
-        check_bounds_attainable(settings, suite, stored.cases)
-    except StoredError as error:
-        raise ConfigurationError([f"{results}: {problem}" for problem in error.problems]) from error
-    except SettingsError as error:
-        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
+    stored = find_stored_run(results, read_results(results), loaded)
+    settings = settings_of(loaded, flags, context, stored.cases)
     scored = has_score_gate(settings.gates)
     if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
         raise ConfigurationError(
             [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
         )
-    loaded = with_python(loaded, context, RecordedTarget(path=str(results)))
     problems = gate_problems(settings.gates, settings.baseline, flags, suite, stored.cases, shown)
-    problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
-    problems += metric_class_problems(loaded, shown)
-    if problems:
-        raise ConfigurationError(with_lines(problems, [loaded]))
-    return stored_suite(results, loaded, stored, settings, context)
-
-
-def stored_suite(
-    results: GivenPath, loaded: LoadedSuite, stored: StoredRun, settings: Settings, context: SuiteContext
-) -> Run:
-    """Return a suite that grades the answers of a record.
-
-    Args:
-        results: the record's file.
-        loaded: the suite whose metrics and judges apply.
-        stored: the record.
-        settings: the settings of the suite.
-        context: environment, folders and permissions of suites.
-    """
-    return Run(
-        **structs.asdict(loaded),
-        display_folder=display_folder(loaded.suite.folder, context.cwd),
-        # The run decided which trials count.
-        settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
-        cases=stored.cases,
-        target=RecordedTarget(path=str(results_path(results))),
-        target_files=Checkout.unbounded(context.cwd),
-        base_files=loaded.suite.checkout,
-        stored=stored,
-    )
+    return check_stored(str(results_path(results)), loaded, stored, settings, context, problems)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from holodeck_action import __version__
 from holodeck_action.record.record import SCHEMA_VERSION
+from holodeck_action.run.used_files import file_digest
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
 from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.model.targets import (
@@ -159,7 +160,7 @@ class ImportedFiles:
             # Relative, so that a checkout elsewhere can continue.
             name = os.path.relpath(path, self._checkout.folder) if len(path) <= _LONGEST_PATH else ""
             if name and name not in self._digests and name not in self._named:
-                found[name] = self._digest(name)
+                found[name] = file_digest(self._checkout, name)
         self.add_digests(found)
 
     def add_digests(self, digests: Mapping[str, str | None]) -> None:
@@ -182,11 +183,4 @@ class ImportedFiles:
 
     def changed_files(self, imported: Mapping[str, str | None]) -> list[str]:
         """Return the sorted names of the files whose content now differs from the given digests."""
-        return sorted(name for name, digest in imported.items() if self._digest(name) != digest)
-
-    def _digest(self, name: str) -> str | None:
-        """Return the current digest of a file; None if it is gone or cannot be read."""
-        try:
-            return self._checkout.read(name, MOST_FILE).digest()
-        except (OSError, ValueError):
-            return None
+        return sorted(name for name, digest in imported.items() if file_digest(self._checkout, name) != digest)

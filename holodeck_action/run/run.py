@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.own_terms import OwnPlan
-from holodeck_action.record.record import BaseRun, TrialRecord
+from holodeck_action.record.record import BaseRun, Record, TrialRecord
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.identity import ImportedFiles
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from holodeck_action.llm.limits.charges import Charges
     from holodeck_action.llm.wire import Wire
     from holodeck_action.run.conversations import Users
-    from holodeck_action.run.stored import StoredRun
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.targets.own_model.case_files import CaseFiles
     from holodeck_action.targets.own_model.own_agent import OwnAgent
+
+
+_SHOWN = 10
 
 
 class MissingBase(Struct, frozen=True):
@@ -65,6 +67,41 @@ class BaseSide(Struct, frozen=True):
     required: bool
     own: OwnPlan
     calls: ModelCalls
+
+
+class StoredRun(Struct, frozen=True):
+    """A record whose answers are graded again.
+
+    Attributes:
+        record: the record of the earlier run.
+        digest: digest of the record's canonical form.
+        cases: the suite's cases that are in the record, in the suite's order, with the record's number of trials.
+        trials: the record's trials, by the suite's case ids and trial index.
+        left_out: names of the suite's cases that are not in the record.
+    """
+
+    record: Record
+    digest: str
+    cases: tuple[Case, ...]
+    trials: Mapping[TrialKey, TrialRecord]
+    left_out: tuple[str, ...]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices for the new record, each one sentence."""
+        origin = self.record.provenance
+        commit = "" if origin.commit is None else f" at commit {origin.commit[:12]}"
+        found = [f"judged again: the answers are from record {self.digest[:12]} of {origin.target}{commit}"]
+        if self.left_out and not origin.filters:
+            names = ", ".join(self.left_out[:_SHOWN])
+            found.append(f"{len(self.left_out)} case(s) of the suite have no answer in that record: {names}")
+        return tuple(found)
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Reason why the record's run stopped early; None if the run was complete."""
+        stopped = self.record.stopped
+        return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
 
 
 class Resources(Struct, frozen=True):

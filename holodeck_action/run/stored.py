@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.evaluation import USER_ERROR, ErrorInfo
-from holodeck_action.record.record import CaseRecord, Record, TrialRecord, TurnRecord
+from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import Results
 from holodeck_action.run.conversations import (
     Conversation,
@@ -23,63 +23,28 @@ from holodeck_action.run.conversations import (
     leave_ungraded,
     said_turn,
 )
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, with_lines, with_python
+from holodeck_action.run.open_suites import secrets_of
+from holodeck_action.run.options.settings import Settings
+from holodeck_action.run.preflight import judge_problems, metric_class_problems
+from holodeck_action.run.run import Run, StoredRun
 from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.scoring.scoring import Answer
-from holodeck_action.suite.values import Case, Suite, Turn
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem
+from holodeck_action.suite.model.targets import RecordedTarget
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 
-_SHOWN = 10
 
-
-class StoredError(Exception):
-    """A record does not fit the suite; `problems` has the reasons, each a sentence that begins with the case."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
-
-
-class StoredRun(Struct, frozen=True):
-    """A record whose answers are graded again.
-
-    Attributes:
-        record: the record of the earlier run.
-        digest: digest of the record's canonical form.
-        cases: the suite's cases that are in the record, in the suite's order, with the record's number of trials.
-        trials: the record's trials, by the suite's case ids and trial index.
-        left_out: names of the suite's cases that are not in the record.
-    """
-
-    record: Record
-    digest: str
-    cases: tuple[Case, ...]
-    trials: Mapping[TrialKey, TrialRecord]
-    left_out: tuple[str, ...]
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """Notices for the new record, each one sentence."""
-        origin = self.record.provenance
-        commit = "" if origin.commit is None else f" at commit {origin.commit[:12]}"
-        found = [f"judged again: the answers are from record {self.digest[:12]} of {origin.target}{commit}"]
-        if self.left_out and not origin.filters:
-            names = ", ".join(self.left_out[:_SHOWN])
-            found.append(f"{len(self.left_out)} case(s) of the suite have no answer in that record: {names}")
-        return tuple(found)
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Reason why the record's run stopped early; None if the run was complete."""
-        stopped = self.record.stopped
-        return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
-
-
-def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
-    """Find the cases of a suite in the record of a results file.
+def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> StoredRun:
+    """Find the cases of a suite in the record of a results file, whose path is `path`.
 
     Raises:
-        StoredError: a case of the record is not in the suite, or has a different question or expectation there.
+        ConfigurationError: a case of the record is not in the suite, or has a different question or expectation there.
     """
+    suite, redactor = loaded.suite, Redactor(secrets_of(loaded.suite, loaded.environ))
     known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
     record = results.record
     chosen: dict[str, Case] = {}
@@ -89,13 +54,13 @@ def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> Store
         case = known.get(stored.id)
         problem = _mismatch(stored, case)
         if problem is not None or case is None:
-            problems.append(f"case {stored.id!r}: {problem}")
+            problems.append(f"{path}: case {stored.id!r}: {problem}")
             continue
         # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
         trials.update({(case.id, trial.index): trial for trial in stored.all_trials})
     if problems:
-        raise StoredError(problems)
+        raise ConfigurationError(problems)
     return StoredRun(
         record=record,
         digest=results.record_digest or record_digest(record),
@@ -127,6 +92,51 @@ def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
     ):
         return "the indexes of its trials are not those of a run; the record was edited"
     return None
+
+
+def check_stored(
+    path: str,
+    loaded: LoadedSuite,
+    stored: StoredRun,
+    settings: Settings,
+    context: SuiteContext,
+    problems: Sequence[str | LocatedProblem] = (),
+) -> Run:
+    """Return a run that grades stored answers, after the checks of its judges and metric classes.
+
+    Args:
+        path: the file with the answers.
+        loaded: the suite whose metrics and judges apply.
+        stored: the answers.
+        settings: the settings of the suite.
+        context: environment, folders and permissions of suites.
+        problems: problems that were found before.
+
+    Raises:
+        ConfigurationError: there are problems, or a judge or a metric class cannot be used.
+    """
+    loaded = with_python(loaded, context, RecordedTarget(path=path))
+    run = stored_suite(path, loaded, stored, settings, context)
+    found = [*problems, *judge_problems(run.suite, run.cases, settings, run.environ, run.display_folder)]
+    found += metric_class_problems(loaded, run.display_folder)
+    if found:
+        raise ConfigurationError(with_lines(found, [loaded]))
+    return run
+
+
+def stored_suite(path: str, loaded: LoadedSuite, stored: StoredRun, settings: Settings, context: SuiteContext) -> Run:
+    """Return a run that grades stored answers, unchecked; see `check_stored`."""
+    return Run(
+        **asdict(loaded),
+        display_folder=display_folder(loaded.suite.folder, context.cwd),
+        # The run decided which trials count.
+        settings=replace(settings, stop_when_decided=stored.record.stop_when_decided),
+        cases=stored.cases,
+        target=RecordedTarget(path=path),
+        target_files=Checkout.unbounded(context.cwd),
+        base_files=loaded.suite.checkout,
+        stored=stored,
+    )
 
 
 class StoredTrials(Struct, frozen=True):

@@ -71,9 +71,6 @@ async def run_suite(
     started, begun = clock.now(), clock.monotonic()
     cases = ready.cases if base is None else (*ready.cases, *base.unpaired)
 
-    def bare(at: Position) -> CaseRecord:
-        return case_record(cases[at], (), redactor)
-
     resumed = ready.resumed_trials(ready.cases)
     consistent = suite.policy.judges.consistent
     made = Record(
@@ -88,7 +85,7 @@ async def run_suite(
     )
 
     # The parts of a run are judged often.
-    heads = [] if order is None else [bare(at) for at in range(len(cases))]
+    heads = [] if order is None else [case_record(case, (), redactor) for case in cases]
 
     def record_of_part(finished: Mapping[Position, tuple[TrialRecord, ...]]) -> Record:
         """Return the record as if the run had stopped after these cases."""
@@ -122,7 +119,7 @@ async def run_suite(
         answered = {heads[at].id: done.trials[at] for at in range(len(cases)) if at not in among and done.trials[at]}
         certain = CertainEnd(tuple(heads[at].id for at in counted), answered)
     records: Sequence[CaseRecord] = LazyCases(
-        len(cases), lambda at: replace(bare(at), trials=done.trials[at] if at in among else ())
+        len(cases), lambda at: case_record(cases[at], done.trials[at] if at in among else (), redactor)
     )
     if done.trials.is_in_memory:
         records = tuple(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -109,19 +109,13 @@ class TrialRunner(Struct, frozen=True):
         Returns:
             The trial, including any errors of the agent and metrics. Only cancellation is raised.
         """
-        with ExitStack() as scope:
-            return await self._run(case, index, slot, scope)
-
-    async def _run(
-        self, case: Case, index: int, slot: AbstractAsyncContextManager[Any], scope: ExitStack
-    ) -> TrialRecord:
         asked: list[AskedTurn] = []
-        error: ErrorInfo | None = None
         source: TurnSource = SuiteTurns(case.turns)
         if case.simulation is not None:
             assert self.users is not None
             source = self.users.converse(case, index, self.scorer)
-        try:
+        with ExitStack() as scope:
+            scope.callback(_stop_grading, asked)
             async with slot:
                 trace_span = scope.enter_context(case_span(case, index, self.redactor, base=self.base))
                 started, begun = self.clock.now(), self.clock.monotonic()
@@ -133,13 +127,8 @@ class TrialRunner(Struct, frozen=True):
                 leave_ungraded(self.scorer, each.turn, each.record) if each.grading is None else await each.grading
                 for each in asked
             ]
-        except BaseException:
-            for each in asked:
-                if each.grading is not None:
-                    each.grading.cancel()
-            raise
-        trial = TrialRecord(index, tuple(turns), error, timing, source.user_calls)
-        return finish_trial(trial, asked[-1].turn, self.redactor)
+            trial = TrialRecord(index, tuple(turns), error, timing, source.user_calls)
+            return finish_trial(trial, asked[-1].turn, self.redactor)
 
     async def _converse(self, case: Case, index: int, source: TurnSource, asked: list[AskedTurn]) -> ErrorInfo | None:
         """Run the conversation; return the error that ended it outside of a turn, if any."""
@@ -154,21 +143,16 @@ class TrialRunner(Struct, frozen=True):
                 session = await self.agent.open(case, index)
                 while (turn := await _next_turn(source, conversation)) is not None:
                     running = turn
-                    unready = await self._prepare(session)
-                    asked.append(await self._ask(session, turn, conversation, retrieved, unready))
+                    asked.append(await self._ask(session, turn, conversation, retrieved))
                     running = None
                     if asked[-1].record.error is not None:
                         failure = f"not run: turn {turn.index} of the conversation failed"
                         break
         except UserError as error:
             trouble = self.redactor.value(error.info)
-        except TimeoutError as error:
-            trouble = error_info(error, self.redactor.text)
-            if case_deadline.has_expired():
-                message = f"the case took longer than {self.deadlines.case_s:g} s"
-                trouble = self._timeout_error(message, "case_timeout")
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
-            trouble = error_info(error, self.redactor.text)
+            message = f"the case took longer than {self.deadlines.case_s:g} s"
+            trouble = self._error_of(error, case_deadline, message, "case_timeout")
         finally:
             if session is not None:
                 await _close(session)
@@ -196,7 +180,10 @@ class TrialRunner(Struct, frozen=True):
             return AskedTurn(turn, replace(record, error=error))
         return AskedTurn(turn, record, self._start_grading(conversation.whole(turn), record))
 
-    def _timeout_error(self, message: str, code: str) -> ErrorInfo:
+    def _error_of(self, error: Exception, deadline: TimeLimit, message: str, code: str) -> ErrorInfo:
+        """Return the agent's error for the record; `message` and `code` apply if the deadline has expired."""
+        if not isinstance(error, TimeoutError) or not deadline.has_expired():
+            return error_info(error, self.redactor.text)
         if not self.own_model:
             return ErrorInfo("AgentTimeout", message, code)
         limit = f"limits.{'case' if code == 'case_timeout' else 'turn'}_timeout_s"
@@ -212,14 +199,8 @@ class TrialRunner(Struct, frozen=True):
             return error_info(error, self.redactor.text)
         return None
 
-    async def _ask(
-        self,
-        session: Session,
-        turn: Turn,
-        conversation: Conversation,
-        retrieved: _Retrieved,
-        unready: ErrorInfo | None,
-    ) -> AskedTurn:
+    async def _ask(self, session: Session, turn: Turn, conversation: Conversation, retrieved: _Retrieved) -> AskedTurn:
+        unready = await self._prepare(session)
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": self.agent_name or None,
@@ -258,13 +239,9 @@ class TrialRunner(Struct, frozen=True):
             async with deadline:
                 texts = await self._read_texts(turn)
                 reply = await session.send(turn)
-        except TimeoutError as error:
-            if deadline.has_expired():
-                trouble = self._timeout_error(f"the agent did not answer within {self.deadlines.turn_s:g} s", "timeout")
-            else:
-                trouble = error_info(error, self.redactor.text)
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
-            trouble = error_info(error, self.redactor.text)
+            message = f"the agent did not answer within {self.deadlines.turn_s:g} s"
+            trouble = self._error_of(error, deadline, message, "timeout")
         took_ms = 1000 * (self.clock.monotonic() - begun)
         if reply is not None:
             with pause_all_clocks():
@@ -316,6 +293,12 @@ def _with_attempt(record: TurnRecord, attempt: PartialTurn) -> TurnRecord:
     return replace(record, tool_invocations=attempt.tool_invocations, usage=attempt.usage)
 
 
+def _stop_grading(asked: Sequence[AskedTurn]) -> None:
+    for each in asked:
+        if each.grading is not None:
+            each.grading.cancel()
+
+
 async def _next_turn(source: TurnSource, conversation: Conversation) -> Turn | None:
     try:
         return await source.next_turn(conversation.answers)
@@ -365,9 +348,8 @@ def _message(role: str, text: str) -> dict[str, Any]:
 
 async def _close(session: Session) -> None:
     """Close a session; abandon it if it does not close in time."""
-    work: Coroutine[Any, Any, None] = session.close()
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
-            await work
+            await session.close()
     except Exception:  # noqa: BLE001, S110 - the answers are in; closing trouble changes no verdict
         pass

@@ -32,24 +32,22 @@ from holodeck_action.record.record import (
     TrialRecord,
     TurnRecord,
 )
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path, with_lines, with_python
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import open_suites
-from holodeck_action.run.options.settings import Flags, SettingsError, merge
-from holodeck_action.run.preflight import judge_problems, metric_class_problems, settings_problem
-from holodeck_action.run.run import Run
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.preflight import settings_of
+from holodeck_action.run.run import Run, StoredRun
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
-from holodeck_action.run.stored import StoredRun
+from holodeck_action.run.stored import check_stored
 from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.run.trials import grading_pool, trial_runner
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import missing_static_inputs
-from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.cases import FileInput
-from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.text.plain import cut, one_line
@@ -113,19 +111,12 @@ def prepare_labels(
         if threshold is None and not of_pairs:
             _check_thresholds(labels, specs, shown)
         cases = _build_cases(labels, suite, specs)
-        settings = merge(suite, flags, loaded.environ)
-        if of_pairs:
-            settings = structs.replace(settings, compared=True)
     except LabelError as error:
         raise ConfigurationError(error.lines) from error
-    except SettingsError as error:
-        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
+    settings = settings_of(loaded, flags, context)
+    if of_pairs:
+        settings = structs.replace(settings, compared=True)
     judged_suite = structs.replace(suite, cases=tuple(case for case, _ in cases))
-    loaded = with_python(structs.replace(loaded, suite=judged_suite), context, RecordedTarget(path=labels.file))
-    problems = judge_problems(judged_suite, judged_suite.cases, settings, loaded.environ, shown)
-    problems += metric_class_problems(loaded, shown)
-    if problems:
-        raise ConfigurationError(with_lines(problems, [loaded]))
     trials: Mapping[TrialKey, TrialRecord] = {(case.id, 0): trial for case, trial in cases}
     record = Record(
         schema_version=SCHEMA_VERSION,
@@ -137,20 +128,9 @@ def prepare_labels(
         cases=(),
         run=RunInfo("", "", "", 0.0, ""),
     )
-    prepared = Run(
-        suite=judged_suite,
-        environ=loaded.environ,
-        code=loaded.code,
-        display_folder=shown,
-        settings=settings,
-        cases=judged_suite.cases,
-        target=RecordedTarget(path=labels.file),
-        base_files=loaded.suite.checkout,
-        target_files=Checkout.unbounded(context.cwd),
-        python=loaded.python,
-        stored=StoredRun(record, labels.digest, judged_suite.cases, trials, ()),
-    )
-    return prepared, labels, specs[0].label
+    stored = StoredRun(record, labels.digest, judged_suite.cases, trials, ())
+    loaded = structs.replace(loaded, suite=judged_suite, cards={})
+    return check_stored(labels.file, loaded, stored, settings, context), labels, specs[0].label
 
 
 def judge_labels(labels: Labels, metric: str, suite: Run, budget: Budget | None, stderr: TextIO) -> JudgedLabels:
