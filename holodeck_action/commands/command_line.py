@@ -85,9 +85,9 @@ def decide(caller: Caller, /, **given: Any) -> int:
     Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them. The grades stay as they are:
     to grade the same answers by other metrics or judges, use rejudge.
     """
-    from holodeck_action.commands.decide import DecideOptions, decide_again
+    from holodeck_action.commands.decide import decide_again
 
-    return decide_again(DecideOptions.from_values(given), caller)
+    return decide_again(given, caller)
 
 
 @cli.command(epilog=EPILOG)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
@@ -30,33 +29,12 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
 
 
-class DecideOptions(Struct, frozen=True):
-    """The options of the command `decide`.
-
-    Attributes:
-        results: path of a results.json; None to use the last run's.
-        policy: the policy file whose gates apply; None to use the gates of the record's run.
-        flags: gates of the command line, which take precedence.
-        output_dir: folder for verdict.json; None to write no file.
-    """
-
-    results: GivenPath | None
-    policy: GivenPath | None
-    flags: Flags
-    output_dir: GivenPath | None
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> DecideOptions:
-        """Create the options from the command line's values by setting name."""
-        own = ("results", "policy", "output_dir")
-        return cls(flags=Flags(policy=policy_values(values)), **{name: values[name] for name in own})
-
-
-def decide_again(options: DecideOptions, caller: Caller) -> int:
+def decide_again(values: Mapping[str, Any], caller: Caller) -> int:
     """Decide the verdict of a record again, and print the report.
 
     Args:
-        options: the options.
+        values: the command line's values by setting name; `policy` is the policy file whose gates apply, None to use
+            the gates of the record's run.
         caller: the report goes to its standard output.
 
     Returns:
@@ -67,13 +45,14 @@ def decide_again(options: DecideOptions, caller: Caller) -> int:
             be written.
         FolderError: another run is writing to the folder.
     """
-    results, folder = results_or_last(options.results, caller), options.output_dir
-    given = None if options.policy is None else load_policy_file(options.policy, caller.suite_context(None))
+    results, folder = results_or_last(values["results"], caller), values["output_dir"]
+    flags, policy = Flags(policy=policy_values(values)), values["policy"]
+    given = None if policy is None else load_policy_file(policy, caller.suite_context(None))
     stored = read_results(results)
     record = stored.record
-    gates = options.flags.override("gates", given.gates if given is not None else record.gates)
+    gates = flags.override("gates", given.gates if given is not None else record.gates)
     base = read_base(results, record)
-    terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, options, results))
+    terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, flags, results))
     surveyed = RecordTotals(record, stored.record_digest)
     _check_metric_gates(surveyed, gates, record.gates, results)
     _check_gates(surveyed, terms, gates, results)
@@ -93,21 +72,19 @@ def decide_again(options: DecideOptions, caller: Caller) -> int:
     return concluded.verdict.exit_code
 
 
-def _baseline_settings(
-    record: Record, policy: Policy | None, options: DecideOptions, results: GivenPath
-) -> Baseline | None:
+def _baseline_settings(record: Record, policy: Policy | None, flags: Flags, results: GivenPath) -> Baseline | None:
     """Return the `baseline` settings; None if the record has no base to compare with.
 
     Raises:
         ConfigurationError: a setting would have no effect.
     """
     before = None if record.baseline is None else record.baseline.settings
-    settings = merge_baseline(policy.baseline if policy is not None else before or Baseline(), options.flags)
+    settings = merge_baseline(policy.baseline if policy is not None else before or Baseline(), flags)
     if before is None:
         settings = settings.model_copy(update={"source": None})
     elif settings.source is None:
         settings = settings.model_copy(update={"source": before.source})
-    gates = options.flags.override("gates", policy.gates if policy is not None else Gates())
+    gates = flags.override("gates", policy.gates if policy is not None else Gates())
     problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"
