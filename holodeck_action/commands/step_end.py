@@ -10,7 +10,7 @@ from holodeck_action.commands.output import Outcome, suite_code
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.channels import Channel, channel_lines, channel_table
 from holodeck_action.github.publisher import Publication
-from holodeck_action.github.runner import SuiteResult, step_outputs
+from holodeck_action.github.runner import step_outputs
 from holodeck_action.record.result_files import VERDICT_FILE, results_path
 from holodeck_action.reports.comment.size_limit import SizeLimit, cut
 from holodeck_action.reports.comparison_page import render_comparison
@@ -42,20 +42,15 @@ def outputs(
         reports_made: whether this step made the reports; reports in another run's artifact are not trusted.
         judged: whether the run has a verdict; a shard has none.
     """
-    suites = [
-        SuiteResult(
-            counts=suite.report.counts,
-            pass_rate=suite.report.pass_rate,
-            cost_usd=None if suite.report.spend.unpriced else suite.report.spend.cost_usd,
-            results=_results_path(suite.folder),
-            report=path_if_written(suite.folder, REPORT_FILE) if reports_made else None,
-            html=path_if_written(suite.folder, PAGE_FILE) if reports_made else None,
-        )
-        for suite in outcome.suites
-    ]
+    suites, made = outcome.suites, outcome.suites if reports_made else ()
     together = path_if_written(folder, PAGE_FILE) if len(suites) > 1 else None
-    verdict = path_if_written(folder, VERDICT_FILE) if suites else None
-    found = step_outputs(outcome.exit_code, suites, verdict, channels, together)
+    paths = {
+        "results-path": [_results_path(suite.folder) for suite in suites],
+        "report-path": [path_if_written(suite.folder, REPORT_FILE) for suite in made],
+        "html-path": [together, *(path_if_written(suite.folder, PAGE_FILE) for suite in made)],
+        "verdict-path": [path_if_written(folder, VERDICT_FILE) if suites else None],
+    }
+    found = step_outputs(outcome.exit_code, [suite.report for suite in suites], paths, channels)
     without = outcome.plan or (outcome.exit_code == ExitCode.PASSED and not judged)
     return {**found, "verdict": ""} if without else found
 

@@ -11,17 +11,15 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.decide.exit_codes import OUTCOMES
-from holodeck_action.decide.verdict import (
-    Counts,
-)
 from holodeck_action.github.annotations import Annotation, Level
 from holodeck_action.github.channels import Channel, Published
 from holodeck_action.record.disk import append
+
+if TYPE_CHECKING:
+    from holodeck_action.reports.report_views import Report
 
 MESSAGE_LIMIT = 4096
 """Maximum characters of an annotation (`ExecutionContext._maxIssueMessageLength` of the runner)."""
@@ -194,38 +192,26 @@ def _heredoc(name: str, value: str, delimiter: str) -> str:
     return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
 
 
-class SuiteResult(Struct, frozen=True):
-    """The data of one suite for the outputs.
-
-    `pass_rate` is weighted, without quarantined cases, and None if no case was decided; `cost_usd` is None if unknown.
-    `results`, `report` and `html` are paths as the workflow sees them; None if the file was not written.
-    """
-
-    counts: Counts
-    pass_rate: float | None
-    cost_usd: float | None
-    results: str | None
-    report: str | None
-    html: str | None
-
-
 def step_outputs(
     exit_code: int,
-    suites: Sequence[SuiteResult],
-    verdict: str | None,
+    reports: Sequence[Report],
+    paths: Mapping[str, Sequence[str | None]],
     channels: Sequence[Channel],
-    html: str | None = None,
 ) -> dict[str, str]:
     """Return every output of the step; unknown values are empty.
 
-    `html` is the path of the page about several suites, None if there is no such page.
-
     With several suites, counts and costs are sums, the pass rate is the lowest of the suites' rates, and paths are
     written one per line.
+
+    Args:
+        exit_code: exit code of the run.
+        reports: reports of the suites.
+        paths: paths as the workflow sees them, by output; None for a file that was not written.
+        channels: results of publishing, one for each channel.
     """
-    counts = [suite.counts for suite in suites]
-    rates = [suite.pass_rate for suite in suites]
-    costs = [suite.cost_usd for suite in suites]
+    counts = [report.counts for report in reports]
+    rates = [report.pass_rate for report in reports]
+    costs = [None if report.spend.unpriced else report.spend.cost_usd for report in reports]
 
     def total(*outcomes: str) -> str:
         return str(sum(getattr(count, outcome) for count in counts for outcome in outcomes)) if counts else ""
@@ -242,10 +228,7 @@ def step_outputs(
         "total": total("passed", "failed", "error", "skipped", "informational", "quarantined"),
         "pass-rate": repr(min(known_rates)) if known_rates and len(known_rates) == len(rates) else "",
         "cost-usd": f"{sum(known_costs):.6f}" if known_costs and len(known_costs) == len(costs) else "",
-        "results-path": "\n".join(suite.results for suite in suites if suite.results),
-        "report-path": "\n".join(suite.report for suite in suites if suite.report),
-        "html-path": "\n".join(page for page in (html, *(suite.html for suite in suites)) if page),
-        "verdict-path": verdict or "",
+        **{name: "\n".join(filter(None, found)) for name, found in paths.items()},
         **{f"{name}-url": _published_urls(channels, name) for name in ("comment", "check", "review")},
     }
 

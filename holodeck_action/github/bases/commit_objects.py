@@ -6,7 +6,7 @@ Objects contain exactly the committed content, unlike an archive of a commit, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ def fetch_objects(api: Api, commit: str, repository: SideRepository, limits: Obj
         ApiError: GitHub did not return the objects.
         ObjectsError: the objects are too many or too large, or do not match their hashes.
     """
-    found, known = tree_of(api, commit), _known_objects(repository)
+    found = tree_of(api, commit)
     files = [entry for entry in entries_of(found) if entry.mode != FOLDER]
     listed = "".join(f"{entry.mode} {entry.sha}\t{entry.path}\0" for entry in files).encode(errors="replace")
     repository.run(repository.git, "read-tree", "--empty")
@@ -61,7 +61,7 @@ def fetch_objects(api: Api, commit: str, repository: SideRepository, limits: Obj
             "that is not UTF-8"
         )
     size = 0
-    for name in _missing_files(files, commit, known, limits):
+    for name in _missing_files(files, commit, repository, limits):
         content = blob(api, name)
         size += len(content)
         if size > limits.size:
@@ -71,20 +71,19 @@ def fetch_objects(api: Api, commit: str, repository: SideRepository, limits: Obj
     return found.sha
 
 
-def _known_objects(repository: SideRepository) -> frozenset[str]:
-    """Return the hashes of all objects in a repository and the checkout that it reads."""
-    options = ("--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
-    return frozenset((repository.run(repository.git, "cat-file", *options) or "").split())
-
-
 def _missing_files(
-    entries: Sequence[TreeEntry], commit: str, known_hashes: Set[str], limits: ObjectLimits
+    entries: Sequence[TreeEntry], commit: str, repository: SideRepository, limits: ObjectLimits
 ) -> tuple[str, ...]:
     """Return the hashes of the missing files. Raises: `ObjectsError` if they exceed a limit."""
     files = [entry for entry in entries if entry.mode != SUBMODULE]
     if sum(entry.size for entry in files) > limits.written:
         raise ObjectsError(f"the files of commit {commit[:12]} are larger than {limits.written:,} bytes")
-    sizes = {entry.sha: entry.size for entry in files if entry.sha not in known_hashes}
+    sizes = {entry.sha: entry.size for entry in files}
+    # Without an answer of Git, all count as missing.
+    hashes = "\n".join(sizes).encode()
+    checked = repository.run(repository.git, "cat-file", "--batch-check=%(objectname)", "--buffer", stdin=hashes) or ""
+    for name in checked.splitlines():
+        sizes.pop(name, None)
     if len(sizes) > limits.files:
         raise ObjectsError(
             f"the checkout lacks {len(sizes):,} files of commit {commit[:12]}, of at most {limits.files:,}"
