@@ -90,7 +90,7 @@ def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | No
     Raises:
         ConfigurationError: the suite is invalid (see `lines`), or the workflow's event forbids running its code.
     """
-    return load_one_suite(_path(suite), _caller(environ, None).suite_context(None), _ONE_SUITE).suite
+    return load_one_suite(_path(suite), _caller(environ, None).suite_context(), _ONE_SUITE).suite
 
 
 class RunOptions(TypedDict, total=False):
@@ -350,7 +350,7 @@ def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller
     try:
         with Claims(DISK) as claims:
             claims.clear(flags.output_dir)
-            context = caller.suite_context(None)
+            context = caller.suite_context(flags)
             loaded = load_one_suite(_path(suite), context, _ONE_SUITE, flags)
             if isinstance(suite, Suite) and loaded.suite != suite:
                 place = suite.folder / suite.file

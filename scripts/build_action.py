@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from holodeck_action.run.options.action_inputs import ACTION_INPUTS, Input
+from holodeck_action.run.options.action_inputs import ACTION_INPUTS
+from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FLAG
 
 ROOT = Path(__file__).parents[1]

@@ -25,9 +25,7 @@ from holodeck_action.run.options.flags import (
     SUITES,
     VERSION,
     settings,
-    type_of,
 )
-from holodeck_action.run.options.input_kinds import AT_LEAST_ONE
 
 if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
@@ -76,18 +74,21 @@ def validate(caller: Caller, /, **given: Any) -> int:
 
 @cli.command(epilog=EPILOG)
 @click.argument("results", type=PATH, required=False)
-@click.option("--policy", type=PATH, help="Take the gates from this policy file.")
-@settings(*GATES, *COMPARISON, "output-dir", help_texts={"output-dir": "Write verdict.json here."})
+@settings(
+    *("policy", *GATES, *COMPARISON, "output-dir"),
+    help_texts={"policy": "Take the gates from this policy file.", "output-dir": "Write verdict.json here."},
+)
 @click.pass_obj
-def decide(caller: Caller, /, **given: Any) -> int:
+def decide(caller: Caller, /, results: GivenPath | None, **given: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones.
 
     Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them. The grades stay as they are:
     to grade the same answers by other metrics or judges, use rejudge.
     """
     from holodeck_action.commands.decide import decide_again
+    from holodeck_action.run.options.request import flags_from
 
-    return decide_again(given, caller)
+    return decide_again(results, flags_from(given), caller)
 
 
 @cli.command(epilog=EPILOG)
@@ -100,7 +101,7 @@ def decide(caller: Caller, /, **given: Any) -> int:
     help_texts=JUDGES_ONLY,
 )
 @click.pass_obj
-def compare(caller: Caller, /, judge: str | None, **given: Any) -> int:
+def compare(caller: Caller, /, base: GivenPath, head: GivenPath | None, judge: str | None, **given: Any) -> int:
     """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running an agent.
 
     Cases are paired by id and content. Exit code 1 says that something got worse. Without HEAD: the run in
@@ -117,7 +118,7 @@ def compare(caller: Caller, /, judge: str | None, **given: Any) -> int:
     """
     from holodeck_action.commands.compare_judging import compare_with
 
-    return compare_with(judge, given, caller)
+    return compare_with(base, head, judge, given, caller)
 
 
 @cli.command(epilog=EPILOG)
@@ -179,16 +180,15 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> 
     show_default=True,
 )
 @click.option("--canonical", is_flag=True, help="Omit values that differ between runs: equal records give equal bytes.")
-@click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
 @settings(
-    *("template", "case"),
+    *("output", "template", "case"),
     help_texts={
         "template": "Render the Markdown report with this Jinja template.",
         "case": "Show only cases whose id or name matches, in the HTML page.",
     },
 )
 @click.pass_obj
-def report(caller: Caller, /, **given: Any) -> int:
+def report(caller: Caller, /, results: tuple[GivenPath, ...], canonical: bool, **given: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.
 
     Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them. With --format html, several
@@ -196,9 +196,10 @@ def report(caller: Caller, /, **given: Any) -> int:
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
     """
-    from holodeck_action.commands.report import ReportOptions, show_record
+    from holodeck_action.commands.report import show_record
+    from holodeck_action.run.options.request import flags_from
 
-    return show_record(ReportOptions(**given), caller)
+    return show_record(results, flags_from(given), caller, canonical=canonical)
 
 
 @cli.command(cls=ExportCommand)
@@ -223,11 +224,8 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
 
 @cli.command(epilog=PUBLISH_EPILOG)
 @click.argument("results", nargs=-1, required=True)
-@click.option("--repository", metavar="OWNER/NAME", help="Where to publish [default: GITHUB_REPOSITORY].")
-@click.option("--pull-request", type=type_of(AT_LEAST_ONE), help="Publish to this pull request [default: the event's].")
-@click.option("--sha", metavar="COMMIT", help="The commit that was evaluated [default: the event's].")
 @settings(
-    *PUBLISH,
+    *("repository", "pull-request", "sha", *PUBLISH),
     help_texts={
         "template": "Render the comment with this Jinja template.",
         "fail-on": "When to end with the verdict's exit code: violation [default], or never.",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,12 +21,12 @@ from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page
+from holodeck_action.reports.page.viewer_index import PageLinks
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_policy_file
-from holodeck_action.run.options.action_inputs import policy_values
-from holodeck_action.run.options.flags import LAST_RESULTS
-from holodeck_action.run.options.settings import Flags, baseline_problem, merge_baseline
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import baseline_problem, merge_baseline
 from holodeck_action.run.options.step_inputs import StepInputs
 from holodeck_action.run.past import open_history
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -36,37 +34,8 @@ from holodeck_action.suite.model.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
 
 
-class CompareOptions(Struct, frozen=True):
-    """The options of the command `compare`.
-
-    Attributes:
-        base: path of a results.json or of a folder with one; or a run in the history.
-        head: the run to compare with `base`, given in the same form; None to use the last run.
-        history: folder of the history in which to look up runs; None if no history is given.
-        policy: the policy file whose settings apply; None to use the settings of the head's run.
-        flags: settings of the command line, which take precedence.
-        format: one of `COMPARISON_FORMATS`, or `html`.
-        file: path of the report; None to write to standard output.
-    """
-
-    base: GivenPath
-    head: GivenPath | None
-    history: GivenPath | None
-    policy: GivenPath | None
-    flags: Flags
-    format: str
-    file: GivenPath | None
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> CompareOptions:
-        """Create the options from the command line's values by setting name."""
-        own = ("base", "head", "history", "policy", "file")
-        kept: dict[str, Any] = {name: values.get(name) for name in own}
-        return cls(flags=Flags(policy=policy_values(values)), format=values.get("format") or "console", **kept)
-
-
-def options_of_step(inputs: StepInputs, settings: Mapping[str, Any], workspace: Path) -> CompareOptions:
-    """Return the options of a step that compares BASE and HEAD, the records in the lines of `args`.
+def runs_of_step(inputs: StepInputs, flags: Flags, workspace: Path) -> tuple[GivenPath, GivenPath | None]:
+    """Return BASE and HEAD of a step that compares them, the records in the lines of `args`.
 
     Raises:
         ConfigurationError: BASE is missing, there are more than two records, the history is a branch, or an HTML page
@@ -79,21 +48,35 @@ def options_of_step(inputs: StepInputs, settings: Mapping[str, Any], workspace: 
                 f"there are {len(inputs.records)} such lines"
             ]
         )
-    if isinstance(settings.get("history"), str):
+    if isinstance(flags.history, str):
         raise ConfigurationError(["input history: command compare needs a folder, not a branch"])
-    if settings["format"] == "html" and "file" not in settings:
+    if flags.format == "html" and flags.file is None:
         raise ConfigurationError(["args: --format html: the log shows no pages; add --output FILE"])
     base, *rest = (GivenPath(Path(record), workspace) for record in inputs.records)
-    head = rest[0] if rest else settings["output_dir"]
-    return CompareOptions.from_values({**settings, "base": base, "head": head})
+    return base, rest[0] if rest else flags.output_dir
 
 
-def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
+class ComparedRun(Struct, frozen=True):
+    """A run to compare: its results, and the path from which they were read, or its name in the history."""
+
+    place: GivenPath
+    results: Results
+
+    @property
+    def digest(self) -> str:
+        """The digest of the record."""
+        return self.results.record_digest or record_digest(self.results.record)
+
+
+def compare_runs(base: GivenPath, head: GivenPath | None, flags: Flags, caller: Caller) -> ComparisonReport:
     """Compare two runs.
 
     Args:
-        options: the options.
-        caller: the report goes to its standard output.
+        base: path of a results.json or of a folder with one; or a run in the history.
+        head: the run to compare with `base`, given in the same form; None to use the last run.
+        flags: the options: the folder of the history, a policy file whose settings apply instead of those of the head's
+            run, settings that take precedence, and format and file of the report.
+        caller: the report goes to its standard output if no file is given.
 
     Returns:
         The comparison. Its exit code is 0; 1 if a regression fails the comparison; 3 if nothing can be compared, or
@@ -103,26 +86,24 @@ def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
         ConfigurationError: a file is not a record, the base stopped when its exit code was certain, the history lacks
             a run, settings contradict each other, or the report cannot be written.
     """
-    return compare_results(*read_runs(options, caller), options, caller)
+    return compare_results(*read_runs(base, head, flags, caller), flags, caller)
 
 
-def compare_results(
-    base_results: Results, head_results: Results, options: CompareOptions, caller: Caller
-) -> ComparisonReport:
+def compare_results(base_run: ComparedRun, head_run: ComparedRun, flags: Flags, caller: Caller) -> ComparisonReport:
     """Compare the results of two runs, and write the report; see `compare_runs`."""
-    base, head = base_results.record, head_results.record
+    base, head = base_run.results.record, head_run.results.record
     recorded = None if head.baseline is None else head.baseline.settings
     baseline, gates = recorded or Baseline(), head.gates
-    if options.policy is not None:
-        policy = load_policy_file(options.policy, caller.suite_context(None))
+    if flags.policy is not None:
+        policy = load_policy_file(flags.policy, caller.suite_context())
         baseline, gates = policy.baseline, policy.gates
-    settings, gates = merge_baseline(baseline, options.flags), options.flags.override("gates", gates)
+    settings, gates = merge_baseline(baseline, flags), flags.override("gates", gates)
     problem = baseline_problem(settings, gates, compared=True)
     if problem is not None:
         raise ConfigurationError([" ".join(problem)])
-    against = BaseRun(str(options.base), base.provenance.commit)
+    against = BaseRun(str(base_run.place), base.provenance.commit)
     # Of all formats only JSON shows them.
-    digests = Digests(_digest_of(base_results), _digest_of(head_results)) if options.format == "json" else NO_DIGESTS
+    digests = Digests(base_run.digest, head_run.digest) if flags.format == "json" else NO_DIGESTS
     comparison = compare(base, head, settings, base_run=against, judged=judge_cases(head), digests=digests, gates=gates)
     report = report_comparison(
         comparison,
@@ -131,19 +112,18 @@ def compare_results(
         suite=head.suite.name,
         folder=head.provenance.folder or "",
     )
-    if options.format == "html":
-        write_pieces(render_page(_comparison_page(base, head, report, options, caller)), options.file, caller.stdout)
+    if flags.format == "html":
+        view = _comparison_page(base, head_run, report, page_links(caller.environ))
+        write_pieces(render_page(view), flags.file, caller.stdout)
     else:
-        pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, options.format))
-        write_pieces(pieces, options.file, caller.stdout)
+        pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, flags.format))
+        write_pieces(pieces, flags.file, caller.stdout)
     return report
 
 
-def _comparison_page(
-    base: Record, head: Record, compared: ComparisonReport, options: CompareOptions, caller: Caller
-) -> PageView:
+def _comparison_page(base: Record, head: ComparedRun, compared: ComparisonReport, links: PageLinks) -> PageView:
     """Return the viewer's page of the head, with the outcome of the comparison instead of the head's verdict."""
-    concluded = conclude(head)
+    concluded = conclude(head.results.record)
     report = replace(
         concluded.report,
         outcome=compared.outcome,
@@ -155,28 +135,25 @@ def _comparison_page(
         base_missing=None,
     )
     suite = replace(concluded, report=report, base=base)
-    results = str(options.head or LAST_RESULTS)
-    return PageView([suite], compared.exit_code, results=results, links=page_links(caller.environ))
+    return PageView([suite], compared.exit_code, results=str(head.place), links=links)
 
 
-def _digest_of(results: Results) -> str:
-    return results.record_digest or record_digest(results.record)
-
-
-def read_runs(options: CompareOptions, caller: Caller) -> tuple[Results, Results]:
+def read_runs(base: GivenPath, head: GivenPath | None, flags: Flags, caller: Caller) -> tuple[ComparedRun, ComparedRun]:
     """Read both runs; raise ConfigurationError if a file is not a record, or the history lacks a run of the suite."""
     found: dict[GivenPath, Results] = {}
-    head = options.head or results_or_last(None, caller)
-    named = [path for path in (options.base, head) if options.history is not None and not path.path.exists()]
-    for path in (options.base, head):
-        if path not in named:
-            found[path] = read_results(path)
-    if named and options.history is not None:
-        history = open_history(options.history, caller.pause, caller.disk or DISK)
+    places = (base, head or results_or_last(None, caller))
+    folder = flags.history if isinstance(flags.history, GivenPath) else None
+    named = [place for place in places if folder is not None and not place.path.exists()]
+    for place in places:
+        if place not in named:
+            found[place] = read_results(place)
+    if named and folder is not None:
+        history = open_history(folder, caller.pause, caller.disk or DISK)
         caller.note(*history.notices)
-        for path in named:
+        for place in named:
             other = next((results.record for results in found.values()), None)
-            found[path] = parse_base_results(history.results(str(path), other), f"{options.history}: {path}").results
-    if found[options.base].record.certain is not None:
-        raise RecordError(f"{options.base}: {NO_BASE}; give the results.json of a run that asked all cases first")
-    return found[options.base], found[head]
+            found[place] = parse_base_results(history.results(str(place), other), f"{folder}: {place}").results
+    if found[base].record.certain is not None:
+        raise RecordError(f"{base}: {NO_BASE}; give the results.json of a run that asked all cases first")
+    before, after = (ComparedRun(place, found[place]) for place in places)
+    return before, after

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.compare import CompareOptions, compare_results, compare_runs, read_runs
-from holodeck_action.commands.last_run import results_or_last
+from holodeck_action.commands.compare import ComparedRun, compare_results, compare_runs, read_runs
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import Results, results_path
@@ -19,9 +18,9 @@ from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import open_suites
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.flags import MODEL_CALLS
 from holodeck_action.run.options.request import flags_from
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import judge_problems, settings_of
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
@@ -37,10 +36,14 @@ JUDGING = (*MODEL_CALLS, "max-cost-usd", "max-tokens")
 """Names of the options that only `--judge` uses."""
 
 
-def compare_with(judge: str | None, values: Mapping[str, Any], caller: Caller) -> int:
+def compare_with(
+    base: GivenPath, head: GivenPath | None, judge: str | None, values: Mapping[str, Any], caller: Caller
+) -> int:
     """Compare two runs; with a judge, also their answers, side by side.
 
     Args:
+        base: see `compare_runs`.
+        head: see `compare_runs`.
         judge: file, folder or glob of the suite whose `preference` metrics and judges apply; None to use no judge.
         values: the command line's values by setting name.
         caller: environment, folder and streams of the command.
@@ -52,29 +55,27 @@ def compare_with(judge: str | None, values: Mapping[str, Any], caller: Caller) -
         ConfigurationError: the suite has no such metric or does not have the head's cases, a judge cannot be used, no
             extension compares answers, or options contradict each other or have no effect; no judge was asked.
     """
-    options = CompareOptions.from_values(values)
     if judge is None:
         useless = [name for name in JUDGING if values.get(name.replace("-", "_"))]
         if useless:
             raise ConfigurationError([f"--{useless[0]} has no effect without --judge; leave it out, or give --judge"])
-        return compare_runs(options, caller).exit_code
+        return compare_runs(base, head, flags_from(values), caller).exit_code
     if registry.pairs() is None:
         raise ConfigurationError([f"--judge {registry.unknown_phrase()}"])
-    base, head = read_runs(options, caller)
-    judged = _judge_answers(judge, options.head or results_or_last(None, caller), base.record, head, values, caller)
+    flags = flags_from(values)
+    before, after = read_runs(base, head, flags, caller)
+    judged = _judge_answers(judge, before.results.record, after, flags, caller)
     if judged is None:
         return ExitCode.PASSED
-    return compare_results(base, replace(head, record=judged), options, caller).exit_code
+    results = replace(after.results, record=judged)
+    return compare_results(before, replace(after, results=results), flags, caller).exit_code
 
 
-def _judge_answers(
-    judge: str, path: GivenPath, base: Record, head: Results, values: Mapping[str, Any], caller: Caller
-) -> Record | None:
-    """Return the head's record with the judge's verdicts; None after `--dry-run`. `path` is the head's results.json."""
+def _judge_answers(judge: str, base: Record, head: ComparedRun, flags: Flags, caller: Caller) -> Record | None:
+    """Return the head's record with the judge's verdicts; None after `--dry-run`."""
     # The gates are those of the comparison.
-    flags = flags_from(values)
-    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
-    item = _prepare(judge, path, head, flags, context)
+    context = caller.suite_context(flags)
+    item = _prepare(judge, head.place, head.results, flags, context)
     shared = make_budget(flags.max_cost_usd, flags.max_tokens)
     (ready,) = open_suites([item], shared)
     plan = _plan_text(item, flags)
@@ -85,7 +86,7 @@ def _judge_answers(
     if item.settings.calls.mode != "replay":
         caller.stderr.write(plan)
     caller.note(*(ready.resources.redactor.text(notice) for notice in item.suite.notices))
-    return asyncio.run(_judge(ready, base, head.record, caller))
+    return asyncio.run(_judge(ready, base, head.results.record, caller))
 
 
 def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: SuiteContext) -> Run:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
@@ -19,8 +16,8 @@ from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_policy_file
-from holodeck_action.run.options.action_inputs import policy_values
-from holodeck_action.run.options.settings import Flags, baseline_problem, merge_baseline
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import baseline_problem, merge_baseline
 from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -29,12 +26,12 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
 
 
-def decide_again(values: Mapping[str, Any], caller: Caller) -> int:
+def decide_again(path: GivenPath | None, flags: Flags, caller: Caller) -> int:
     """Decide the verdict of a record again, and print the report.
 
     Args:
-        values: the command line's values by setting name; `policy` is the policy file whose gates apply, None to use
-            the gates of the record's run.
+        path: path of a results.json; None to use the last run's.
+        flags: the options: gates, a policy file whose gates apply, and the folder for verdict.json.
         caller: the report goes to its standard output.
 
     Returns:
@@ -45,9 +42,8 @@ def decide_again(values: Mapping[str, Any], caller: Caller) -> int:
             be written.
         FolderError: another run is writing to the folder.
     """
-    results, folder = results_or_last(values["results"], caller), values["output_dir"]
-    flags, policy = Flags(policy=policy_values(values)), values["policy"]
-    given = None if policy is None else load_policy_file(policy, caller.suite_context(None))
+    results, folder = results_or_last(path, caller), flags.output_dir
+    given = None if flags.policy is None else load_policy_file(flags.policy, caller.suite_context())
     stored = read_results(results)
     record = stored.record
     gates = flags.override("gates", given.gates if given is not None else record.gates)

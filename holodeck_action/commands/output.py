@@ -21,7 +21,7 @@ from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.reports.terminal.progress import ProgressDisplay
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import display_folder
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import terminal_of

@@ -18,8 +18,8 @@ from holodeck_action.run.loading import (
     display_path,
     load_one_suite,
 )
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import (
     gate_problems,
     settings_of,
@@ -51,7 +51,7 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
     template = template_of(flags.template)
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
-    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
+    context = caller.suite_context(flags)
     with Claims() as claims:
         try:
             with progress.phase("loading suite and results"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
@@ -20,6 +19,7 @@ from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.reports.written import write_pieces, write_text
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import matches_glob
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import template_of
 from holodeck_action.run.viewed import read_conclusion
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -27,32 +27,14 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
 
 
-class ReportOptions(Struct, frozen=True):
-    """The options of the command `report`.
-
-    Attributes:
-        results: paths of results.json files, several for the columns of an HTML page; empty to use the last run's.
-        format: format of the report.
-        canonical: whether to omit values that differ between runs.
-        file: path of the report; None to write to standard output.
-        template: template of the Markdown report; None to use the built-in template.
-        case_globs: globs that select the cases on the page by id or name; empty to show all cases.
-    """
-
-    results: tuple[GivenPath, ...]
-    format: str
-    canonical: bool
-    file: GivenPath | None
-    template: GivenPath | None
-    case_globs: tuple[str, ...] = ()
-
-
-def show_record(options: ReportOptions, caller: Caller) -> int:
+def show_record(results: Sequence[GivenPath], flags: Flags, caller: Caller, *, canonical: bool) -> int:
     """Write a record in the requested format.
 
     Args:
-        options: the options.
+        results: paths of results.json files, several for the columns of an HTML page; empty to use the last run's.
+        flags: the options: format and file of the report, its template, and the cases that the page shows.
         caller: gets the report on standard output, and notes about a template on standard error.
+        canonical: whether to omit values that differ between runs.
 
     Raises:
         ConfigurationError: a file is not a record, the template cannot be read, an option does not apply to the format,
@@ -63,44 +45,44 @@ def show_record(options: ReportOptions, caller: Caller) -> int:
     def note(sentence: str) -> None:
         caller.stderr.write(f"note: {sentence}\n")
 
-    if options.template is not None and options.format != "markdown":
-        raise ConfigurationError([f"--template renders Markdown and cannot be combined with --format {options.format}"])
-    if options.case_globs and options.format != "html":
+    if flags.template is not None and flags.format != "markdown":
+        raise ConfigurationError([f"--template renders Markdown and cannot be combined with --format {flags.format}"])
+    if flags.case_globs and flags.format != "html":
         raise ConfigurationError(
-            [f"--case selects the cases of an HTML page and cannot be combined with --format {options.format}"]
+            [f"--case selects the cases of an HTML page and cannot be combined with --format {flags.format}"]
         )
-    if len(options.results) > 1 and options.format != "html":
+    if len(results) > 1 and flags.format != "html":
         raise ConfigurationError(
             ["several RESULTS can be shown only as an HTML page: add --format html, or give a single RESULTS"]
         )
-    template = template_of(options.template)
-    results, *others = [results_or_last(given, caller) for given in options.results or (None,)]
-    concluded = read_conclusion(results)
+    template = template_of(flags.template)
+    first, *others = [results_or_last(given, caller) for given in results or (None,)]
+    concluded = read_conclusion(first)
     report = concluded.report
-    if options.canonical:
+    if canonical:
         report = canonical_report(report)
-    if options.format == "console" and options.file is None:
+    if flags.format == "console" and flags.file is None:
         print_report(report, stdout, terminal_of(stdout, caller.environ))
         return ExitCode.PASSED
-    if options.format == "html":
+    if flags.format == "html":
         view = PageView(
             [replace(concluded, report=report)],
             report.exit_code,
-            results=str(results),
+            results=str(first),
             links=page_links(caller.environ),
-            chosen=_case_filter(options.case_globs, report),
-            canonical=options.canonical,
-            runs=_run_columns(results, concluded, others),
+            chosen=_case_filter(flags.case_globs, report),
+            canonical=canonical,
+            runs=_run_columns(first, concluded, others),
         )
-        write_pieces(render_page(view), options.file, stdout)
+        write_pieces(render_page(view), flags.file, stdout)
         return ExitCode.PASSED
-    if options.format == "markdown":
-        write_text(markdown_report(report, template, note), options.file, stdout)
+    if flags.format == "markdown":
+        write_text(markdown_report(report, template, note), flags.file, stdout)
     else:
-        write_pieces(render(report, options.format), options.file, stdout)
-    if options.format == "csv":
+        write_pieces(render(report, flags.format), flags.file, stdout)
+    if flags.format == "csv":
         # A table has no columns for them.
-        note(f"the table holds outcomes, scores and reasons; inputs and answers are in {results}")
+        note(f"the table holds outcomes, scores and reasons; inputs and answers are in {first}")
     return ExitCode.PASSED
 
 

@@ -16,9 +16,9 @@ from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_suites
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.input_values import anchor_paths, output_dir_of, read_inputs
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
@@ -41,7 +41,7 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
     with Claims(caller.disk or DISK) as claims:
         flags = _read_flags(values, caller, claims)
         template = template_of(flags.template)
-        context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
+        context = caller.suite_context(flags)
 
         def clear(suites: Sequence[Path]) -> None:
             if not flags.dry_run:

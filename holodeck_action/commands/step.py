@@ -14,7 +14,7 @@ from typing import TextIO, TypeVar
 
 from msgspec import Struct, structs
 
-from holodeck_action.commands.compare import CompareOptions, compare_runs, options_of_step
+from holodeck_action.commands.compare import compare_runs, runs_of_step
 from holodeck_action.commands.installing import RestartError, RunnerExtras
 from holodeck_action.commands.merge import merge_folders
 from holodeck_action.commands.output import Outcome, Ui, clear_suite_folders
@@ -52,10 +52,9 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.error_reports import explain_error
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suites, require_permission
-from holodeck_action.run.options.action_inputs import COMMAND
+from holodeck_action.run.options.action_inputs import COMMAND, Flags
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.options.step_inputs import read_step_inputs
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.run.step_report import StepReport
@@ -82,18 +81,15 @@ class _StepSettings(Struct, frozen=True):
     flags: Flags
     template: CustomTemplate | None
     channel_options: ChannelOptions
-    publish: tuple[str, ...]
-    merge: tuple[GivenPath, ...]
-    summary: bool
     workspace: Path
-    compare: CompareOptions | None
+    compared: tuple[GivenPath, GivenPath | None] | None
     command: StepCommand | None
     arguments: tuple[str, ...]
 
     @property
     def publishes(self) -> bool:
         """Whether the step's command publishes on GitHub."""
-        return self.compare is None and (self.command is None or self.command.comment)
+        return self.compared is None and (self.command is None or self.command.comment)
 
     def in_workspace(self, caller: Caller) -> Caller:
         """Return the caller with the workspace as its current folder."""
@@ -188,31 +184,26 @@ class _Step:
         inputs = read.settings
         _mask([inputs.get("github_token", "")], self._log)
         workspace = _workspace(self._caller)
-        settings = anchor_paths(inputs, workspace)
-        flags = flags_from(settings)
+        flags = flags_from(anchor_paths(inputs, workspace))
         _check_inside(flags.output_dir, "output-dir", workspace)
         _check_inside(flags.history if isinstance(flags.history, GivenPath) else None, "history", workspace)
-        paths = inputs.get("publish", ())
-        channel_options = channel_options_from(inputs, paths or flags.suites, self._environ)
+        channel_options = channel_options_from(inputs, flags.publish or flags.suites, self._environ)
         if flags.dry_run or flags.shard is not None:
             # Nothing or a part is evaluated: a check run or a comment would say more than is known.
             channel_options = structs.replace(channel_options, comment="off", check=False, review="off")
-        compare = options_of_step(read, settings, workspace) if read.command == "compare" else None
+        compared = runs_of_step(read, flags, workspace) if read.command == "compare" else None
         command = registry.steps().get(read.command)
         if command is not None:
             channel_options = channel_options.for_command(command.name, comment=command.comment)
-        template, merge = template_of(flags.template), settings.get("merge", ())
-        return _StepSettings(
-            *(flags, template, channel_options, paths, merge, inputs["summary"], workspace, compare),
-            *(command, read.arguments),
-        )
+        template = template_of(flags.template)
+        return _StepSettings(flags, template, channel_options, workspace, compared, command, read.arguments)
 
     def _clear_output(self) -> None:
         self._claims.clear(output_dir_of(self._environ, _workspace(self._caller), default=True))
 
     def _open_publisher(self, settings: _StepSettings) -> Publisher:
         return open_publisher(
-            settings.channel_options, self._environ, self._caller.pause, evaluates=not settings.publish
+            settings.channel_options, self._environ, self._caller.pause, evaluates=not settings.flags.publish
         )
 
     def _load_suites(self, settings: _StepSettings, publisher: Publisher) -> tuple[LoadedSuite, ...] | Outcome:
@@ -225,11 +216,11 @@ class _Step:
             # The command loads its suite itself.
             publisher.begin([head_commit(settings.workspace / suite) for suite in flags.suites])
             return ()
-        if settings.publish:
+        if flags.publish:
             publisher.begin(None)
             redactor = Redactor(environment_secrets(self._environ) | {settings.channel_options.token})
-            return read_runs(settings.publish, settings.workspace, redactor)
-        if settings.merge:
+            return read_runs(flags.publish, settings.workspace, redactor)
+        if flags.merge:
             publisher.begin(None)
             return ()
         if not flags.dry_run:
@@ -277,9 +268,9 @@ class _Step:
             return settings
         if isinstance(start, Outcome):
             return start
-        if settings.compare is not None:
-            options, caller = settings.compare, settings.in_workspace(self._caller)
-            compared = self._attempt(lambda: compare_runs(options, caller))
+        if settings.compared is not None:
+            (base, head), caller = settings.compared, settings.in_workspace(self._caller)
+            compared = self._attempt(lambda: compare_runs(base, head, settings.flags, caller))
             return compared if isinstance(compared, Outcome) else Outcome(compared.exit_code, compared=compared)
         if settings.command is not None:
             extended = self._attempt(partial(self._run_command, settings, settings.command))
@@ -294,15 +285,15 @@ class _Step:
         """Return the environment, folders and permissions of the suites."""
         flags = settings.flags
         caller = settings.in_workspace(self._caller)
-        context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements, permission=self._permission)
+        context = caller.suite_context(flags, self._permission)
         return structs.replace(context, install=self._runner.install, conversations=self._conversations)
 
     def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> Outcome:
         caller, flags = settings.in_workspace(self._caller), settings.flags
         progress = caller.progress_display()
         ui = Ui(caller, flags, self._claims, progress, flags.output_dir, settings.template)
-        if settings.merge:
-            return merge_folders(settings.merge, ui)
+        if flags.merge:
+            return merge_folders(flags.merge, ui)
         context = self._suite_context(settings)
         return evaluate(prepare_suites(loaded, flags, context), context, ui)
 
@@ -337,21 +328,20 @@ class _Step:
             published = publisher.finish(findings)
             log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))
         file, channels = environ.get("GITHUB_STEP_SUMMARY"), published.channels
-        publishes = isinstance(settings, _StepSettings) and bool(settings.publish)
-        sharded = isinstance(settings, _StepSettings) and settings.flags.shard is not None
+        flags = settings.flags if isinstance(settings, _StepSettings) else Flags()
+        publishes, sharded = bool(flags.publish), flags.shard is not None
         # A run that is only published has no verdict.json of this step.
-        compare = settings.compare if isinstance(settings, _StepSettings) else None
-        folder = settings.flags.output_dir if isinstance(settings, _StepSettings) and not publishes else None
+        folder = None if publishes else flags.output_dir
         template = settings.template if isinstance(settings, _StepSettings) else None
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
                 outputs(outcome, folder, channels, reports_made=not publishes, judged=not sharded)
-                | comparison_path(compare, outcome)
+                | comparison_path(flags, outcome)
                 | extended_paths(outcome),
             )
         ]
-        if isinstance(settings, Outcome) or settings.summary:
+        if flags.summary:
             # The page of a run that is only published is in another run's artifact.
             suites = () if publishes else outcome.suites
             run = page_links(environ).run if any(path_if_written(suite.folder, PAGE_FILE) for suite in suites) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from holodeck_action.commands.compare import CompareOptions
 from holodeck_action.commands.output import Outcome, suite_code
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.channels import Channel, channel_lines, channel_table
@@ -19,6 +18,7 @@ from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, markdown_report
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PAGE_FILE
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -67,12 +67,12 @@ def path_if_written(folder: GivenPath | None, name: str) -> str | None:
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
-def comparison_path(options: CompareOptions | None, outcome: Outcome) -> dict[str, str]:
+def comparison_path(flags: Flags, outcome: Outcome) -> dict[str, str]:
     """Return the step's output with the path of the comparison's report; empty if no report was written."""
-    if options is None or options.file is None or outcome.compared is None:
+    if flags.file is None or outcome.compared is None:
         return {}
-    name = "html-path" if options.format == "html" else "report-path"
-    return {name: os.path.relpath(options.file, options.file.start)}
+    name = "html-path" if flags.format == "html" else "report-path"
+    return {name: os.path.relpath(flags.file, flags.file.start)}
 
 
 def extended_paths(outcome: Outcome) -> dict[str, str]:

@@ -27,7 +27,7 @@ from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import closing, open_suites, start_journals
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.past import KeptRuns, histories_of
 from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.run.shards import choose_part, durations_of

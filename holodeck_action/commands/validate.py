@@ -12,7 +12,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extra_needs import describe_needs
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import display_path, load_suites
-from holodeck_action.run.options.permissions import permissions_from
+from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.preflight import check_targets
 from holodeck_action.suite.model.policy import Policy, fails_on_loss
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
@@ -26,17 +26,17 @@ def validate_suites(values: Mapping[str, Any], caller: Caller) -> int:
     """Check suites, and print notes about requirements of a run that are missing here, such as API keys.
 
     Args:
-        values: `suites`, `allow_empty`, `env_file`, `requirements` and the permissions of the command line (see
-            `permissions_from`).
+        values: the command line's values by setting name.
         caller: gets a line for each suite on standard output, and notes on standard error.
 
     Raises:
         ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
-    context = caller.suite_context(values["env_file"], permissions_from(values), values["requirements"])
+    flags = flags_from(values)
+    context = caller.suite_context(flags)
     # All cases stay in memory until they are checked.
     with pause_garbage_collection():
-        suites = load_suites(values["suites"] or ("agent.yaml",), context, allow_empty=values["allow_empty"])
+        suites = load_suites(flags.suites, context, allow_empty=flags.allow_empty)
         missing = check_targets(suites, context)
     for loaded, notes in zip(suites, missing, strict=True):
         suite = loaded.suite

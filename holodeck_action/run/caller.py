@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from holodeck_action.record.disk import Disk
     from holodeck_action.reports.terminal.progress import Group, ProgressDisplay
     from holodeck_action.run.loading import SuiteContext
-    from holodeck_action.run.options.permissions import Permissions
-    from holodeck_action.text.given_paths import GivenPath
+    from holodeck_action.run.options.action_inputs import Flags
     from holodeck_action.workers.permission import CodeAllowed
 
 
@@ -67,32 +66,25 @@ class Caller:
         return progress_display(self.stderr, terminal_of(self.stderr, self.environ), group)
 
     def suite_context(
-        self,
-        env_file: GivenPath | None,
-        allowed: Permissions | None = None,
-        requirements: tuple[str, ...] = (),
-        *,
-        permission: Callable[[tuple[Path, ...]], CodeAllowed] | None = None,
+        self, flags: Flags | None = None, permission: Callable[[tuple[Path, ...]], CodeAllowed] | None = None
     ) -> SuiteContext:
-        """Return the environment, folders and permissions of suites.
+        """Return the environment, folders and permissions of suites; `flags` has the options of the command, if any.
 
         If `permission` is None, the job's event decides whether code may run; if the event does not suffice, GitHub is
         queried.
         """
         from holodeck_action.run.loading import SuiteContext
-        from holodeck_action.run.options.permissions import NO_PERMISSIONS
+        from holodeck_action.run.options.action_inputs import Flags
 
-        given = allowed or NO_PERMISSIONS
+        given = flags or Flags()
         home = self.environ.get("HOME")
         return SuiteContext(
             self.environ,
             Path(home) if home else None,
             self.cwd,
             # Cached: it may call GitHub.
-            permission or cache(partial(self._permission, accepted=given.unsafe_forks)),
-            env_file,
+            permission or cache(partial(self._permission, accepted=given.allow_unsafe_forks)),
             given,
-            requirements,
             self.note,
         )
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.statistics import MIN_SAMPLE, effective_sample_size, wilson_lower_bound
 from holodeck_action.run.conditions import filter_options
-from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import Settings, SettingsError, baseline_problem
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.model.policy import has_score_gate
 from holodeck_action.suite.values import Case, Suite

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from holodeck_action.run.options.settings import Flags, Settings
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import Settings
 from holodeck_action.run.stages import stages_of
 from holodeck_action.suite.hosts import is_public_url
 from holodeck_action.suite.model.targets import AnyTarget, ModelTarget

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from holodeck_action.run.case_choice import choose_cases
-from holodeck_action.run.options.settings import Flags, ModelCalls, SettingsError, merge_calls
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import ModelCalls, SettingsError, merge_calls
 from holodeck_action.run.stages import stages_of
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.values import Suite

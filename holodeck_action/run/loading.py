@@ -22,8 +22,7 @@ from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.setup import PackageSetup, ProjectPython, needs_python
 from holodeck_action.run.judging_libraries import start_judging_libraries
 from holodeck_action.run.metrics import installed_metrics
-from holodeck_action.run.options.permissions import NO_PERMISSIONS, Permissions
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
@@ -53,23 +52,21 @@ if TYPE_CHECKING:
 class SuiteContext(Struct, frozen=True):
     """The environment, folders and permissions with which suites are loaded.
 
-    `environ` has the environment variables; `home` is the user's home folder (None if there is none), `env_file` the
-    value of `--env-file` (None if not given), `allowed` the permissions of suites beyond their checkout. `requirements`
-    are the lines of `--requirements`. `permission` takes the folders of suites, and returns the permission to run code
-    of their checkouts, or raises CodeRefusedError. Without this permission no suite is opened. `announce` is called
-    with a sentence about each slow operation. `copy_of` has the folder of a temporary copy of the repository, and that
-    of the original; None if there is no copy. `install` is called with the extras that a suite needs; if they cannot be
-    installed here, it does nothing. `conversations` are judged in place of the suites' cases; None to judge the cases.
-    `started` is the time at which the command began, before any code of suites, in seconds since 1970.
+    `environ` has the environment variables; `home` is the user's home folder (None if there is none), `flags` has the
+    options of the command, with what suites may do beyond their checkout. `permission` takes the folders of suites, and
+    returns the permission to run code of their checkouts, or raises CodeRefusedError. Without this permission no suite
+    is opened. `announce` is called with a sentence about each slow operation. `copy_of` has the folder of a temporary
+    copy of the repository, and that of the original; None if there is no copy. `install` is called with the extras that
+    a suite needs; if they cannot be installed here, it does nothing. `conversations` are judged in place of the suites'
+    cases; None to judge the cases. `started` is the time at which the command began, before any code of suites, in
+    seconds since 1970.
     """
 
     environ: Mapping[str, str]
     home: Path | None
     cwd: Path
     permission: Callable[[tuple[Path, ...]], CodeAllowed]
-    env_file: GivenPath | None = None
-    allowed: Permissions = NO_PERMISSIONS
-    requirements: tuple[str, ...] = ()
+    flags: Flags = Flags()
     announce: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
     install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
@@ -98,7 +95,7 @@ class SuiteContext(Struct, frozen=True):
 
     def package_setup(self, code: CodeAllowed) -> PackageSetup:
         """Return how to install packages for a suite."""
-        return PackageSetup(self.requirements, self.home, self.cwd, code, self.announce, self.copy_of)
+        return PackageSetup(self.flags.requirements, self.home, self.cwd, code, self.announce, self.copy_of)
 
 
 class LoadedSuite(Struct, frozen=True):
@@ -184,7 +181,7 @@ def load_suites(
             invalid; the error lists the problems of all suites.
     """
     try:
-        paths = _find_suites(patterns, context.cwd, context.allowed)
+        paths = _find_suites(patterns, context.cwd, context.flags.allow_paths)
     except ConfigurationError:
         require_permission(context.permission, (context.cwd,))
         raise
@@ -248,7 +245,7 @@ def load_one_suite(
     return loaded
 
 
-def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Permissions) -> tuple[Path, ...]:
+def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Sequence[GivenPath]) -> tuple[Path, ...]:
     """Return the files of the suites that the patterns name: files, folders with an agent.yaml, or globs.
 
     A policy file selects the agent.yaml in its folder.
@@ -283,7 +280,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Permissions) -> tu
     ]
     for path in found:
         try:
-            Checkout.of(path.parent, cwd, allowed.paths).resolve(path)
+            Checkout.of(path.parent, cwd, allowed).resolve(path)
         except RefusedFileError as error:
             problems.append(f"{display_folder(path, cwd)}: {error.clause}")
     if problems:
@@ -310,9 +307,9 @@ def _load_all(
     metrics = installed_metrics()
     for path in paths:
         shown = display_folder(path.parent, context.cwd)
-        place = checkout or Checkout.of(path.parent, context.cwd, context.allowed.paths)
+        place = checkout or Checkout.of(path.parent, context.cwd, context.flags.allow_paths)
         try:
-            found = load_environment(place, context.environ, env_file=context.env_file)
+            found = load_environment(place, context.environ, env_file=context.flags.env_file)
             rows = CaseRows(place, found.variables, context.package_setup(code), context.install)
             suite = load_suite(
                 path,
@@ -320,7 +317,7 @@ def _load_all(
                 home=context.home,
                 metrics=metrics,
                 checkout=place,
-                plain_http=context.allowed.plain_http,
+                plain_http=context.flags.allow_plain_http,
                 allow_empty=allow_empty,
                 rows=rows,
                 notices=found.notices,

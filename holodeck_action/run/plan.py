@@ -27,7 +27,7 @@ from holodeck_action.run.estimates import (
     pluralize,
 )
 from holodeck_action.run.loading import redactor_of_loaded
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.run import Run
 from holodeck_action.seam import registry

@@ -21,7 +21,8 @@ from holodeck_action.run.loading import (
     with_lines,
     with_python,
 )
-from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem, gates_problem, merge
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.run.run import Run
 from holodeck_action.run.shards import ShardError, choose_part, parse_shard
 from holodeck_action.run.stages import stages_of
@@ -99,7 +100,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
                 cases=cases,
                 target=target,
                 target_files=files,
-                base_files=suite.checkout if "baseline.source" not in flags.policy else Checkout.unbounded(context.cwd),
+                base_files=suite.checkout if flags.baseline is None else Checkout.unbounded(context.cwd),
                 written_target=flags.written_target,
                 part=None if shard is None else choose_part(cases, *shard, None),
             )

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
     from holodeck_action.llm.wire import Wire
     from holodeck_action.run.identity import ImportedFiles
-    from holodeck_action.run.options.settings import Flags, Settings
+    from holodeck_action.run.options.action_inputs import Flags
+    from holodeck_action.run.options.settings import Settings
     from holodeck_action.run.schedule import Stop, Trials
     from holodeck_action.run.used_files import UsedFiles
     from holodeck_action.scoring.exam_results import Exams

@@ -29,7 +29,7 @@ from holodeck_action.run.case_records import case_record
 from holodeck_action.run.certain_end import UntilCertain
 from holodeck_action.run.conditions import run_notices
 from holodeck_action.run.loop import run_trials
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import AllTrials, Available, Consistent, Plan, Position, Resumed, TrialKey

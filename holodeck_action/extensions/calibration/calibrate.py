@@ -23,7 +23,6 @@ from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.options.permissions import permissions_from
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -77,7 +76,7 @@ def calibrate_judge(values: Mapping[str, Any], caller: Caller) -> int:
             no model can grade.
     """
     options = Calibration(**{field.name: values[field.name] for field in fields(Calibration)})
-    allowed = permissions_from(values)
+    suite = flags_from({name: values[name] for name in _SUITE_OPTIONS})
     results = values["results"]
     if results is None:
         return _calibrate_live(options, values, caller)
@@ -86,11 +85,11 @@ def calibrate_judge(values: Mapping[str, Any], caller: Caller) -> int:
     useless += [
         flag
         for flag, value in (
-            ("--env-file", values["env_file"]),
-            ("--requirements", values["requirements"]),
-            ("--allow-path", allowed.paths),
-            ("--allow-plain-http", allowed.plain_http),
-            ("--allow-unsafe-forks", allowed.unsafe_forks),
+            ("--env-file", suite.env_file),
+            ("--requirements", suite.requirements),
+            ("--allow-path", suite.allow_paths),
+            ("--allow-plain-http", suite.allow_plain_http),
+            ("--allow-unsafe-forks", suite.allow_unsafe_forks),
         )
         if value
     ]
@@ -112,7 +111,7 @@ def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Cal
     from holodeck_action.run.plan import plan_lines
 
     flags = flags_from({name: value for name, value in values.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
-    around = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
+    around = caller.suite_context(flags)
     labels = _load_labels(options)
     loaded = load_one_suite(values["suite"] or "agent.yaml", around, "calibrate needs a single suite; give one path")
     prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, flags, around)

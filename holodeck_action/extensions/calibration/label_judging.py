@@ -35,7 +35,7 @@ from holodeck_action.record.record import (
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import open_suites
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.preflight import settings_of
 from holodeck_action.run.run import Run, StoredRun
 from holodeck_action.run.schedule import Stop

@@ -50,8 +50,7 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str]) ->
         root / run.cwd,
         # A worker's variables do not describe the event.
         lambda folders: run.code,
-        allowed=run.flags.allowed,
-        requirements=run.flags.requirements,
+        run.flags,
     )
     path = root / run.suite
     loaded = load_suite_at(path, Checkout(path.parent, (root,), root / run.cwd), around, run.flags)

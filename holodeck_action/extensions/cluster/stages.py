@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holodeck_action.run.options.settings import AGAINST, Flags
+from holodeck_action.run.options.action_inputs import AGAINST, Flags
 from holodeck_action.run.schedule import Stop, Trials
 from holodeck_action.run.stages import Counters, Executor, StagedSuite, Stages, UserOutput
 from holodeck_action.scoring.exam_results import Exams
@@ -57,7 +57,7 @@ class ClusterStages(Stages):
             name = next(name for name in ("cluster-env", "cluster-insecure") if name.replace("-", "_") in given)
             raise ConfigurationError([f"--{name} applies to the workers of --cluster; give --cluster, too"])
         here = [name for name in (*AGAINST, "record", "replay", "cache") if getattr(flags, name) is not None]
-        for name in (*here, *(["allow_path"] if flags.allowed.paths else [])):
+        for name in (*here, *(["allow_path"] if flags.allow_paths else [])):
             flag = name.replace("_", "-")
             raise ConfigurationError(
                 [f"--{flag} applies to this machine and cannot be combined with --cluster; leave one out"]

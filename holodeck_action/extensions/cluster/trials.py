@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import uuid
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from holodeck_action.extensions.cluster.opening import suite_identity
 from holodeck_action.extensions.cluster.packing import PackingError, pack, packed_digest
 from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.stages import Counters, StagedSuite
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.targets import ModelTarget
@@ -109,7 +110,9 @@ def build_worker_input(
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
-            flags=replace(flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
+            flags=dataclasses.replace(
+                flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None, env_file=None
+            ),
             settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
             identity=suite_identity(item),

@@ -12,7 +12,8 @@ from msgspec import Struct
 from holodeck_action.llm.limits.budget import Amount
 from holodeck_action.llm.wire import Counts
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.options.settings import Flags, Settings
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import Settings
 from holodeck_action.scoring.exam_results import NO_EXAMS, Exams
 from holodeck_action.workers.permission import CodeAllowed
 

@@ -14,7 +14,7 @@ from holodeck_action.github.job import event_permission
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, redactor_of_loaded
-from holodeck_action.run.options.permissions import permissions_from
+from holodeck_action.run.options.request import flags_from
 from holodeck_action.text.plain import one_line
 
 _MAX_LINE = 2000
@@ -25,14 +25,13 @@ def examine(values: Mapping[str, Any], caller: Caller) -> int:
     """Print the findings about installation, job and suites; return 2 if a suite cannot run here, else 0.
 
     Args:
-        values: `suites`, `online`, `as_json`, `env_file`, `requirements` and the permissions of the command line (see
-            `permissions_from`).
+        values: `online`, `as_json`, and the command line's values by setting name.
         caller: gets the findings on standard output.
     """
-    allowed = permissions_from(values)
-    judge = partial(event_permission, caller.environ, accepted=allowed.unsafe_forks)
+    flags = flags_from(values)
+    judge = partial(event_permission, caller.environ, accepted=flags.allow_unsafe_forks)
     offline = None if values["online"] else judge
-    context = caller.suite_context(values["env_file"], allowed, values["requirements"], permission=offline)
+    context = caller.suite_context(flags, offline)
     findings = [*examine_installation(caller.environ), *examine_job(caller, online=values["online"])]
     loaded: list[LoadedSuite] = []
     for pattern in values["suites"]:

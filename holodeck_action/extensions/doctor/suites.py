@@ -17,7 +17,7 @@ from holodeck_action.run.environments.extra_needs import describe_needs
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.environments.setup import needs_python
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_path, load_suites, with_python
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.preflight import REFUSED, check_targets
 from holodeck_action.run.stages import stages_of
 from holodeck_action.seam.extras import way_to_get

@@ -61,12 +61,10 @@ def import_(
     """
     from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
     from holodeck_action.extensions.importers.prove import ProofOptions, prove_import
-    from holodeck_action.run.options.permissions import Permissions
+    from holodeck_action.run.options.action_inputs import Flags
 
     if prove or answers:
-        allowed = Permissions(unsafe_forks=allow_unsafe_forks)
-        options = ProofOptions(
-            prove=prove, answers=answers, program=given["program"], file=given["file"], allowed=allowed
-        )
+        flags = Flags(allow_unsafe_forks=allow_unsafe_forks)
+        options = ProofOptions(prove=prove, answers=answers, program=given["program"], file=given["file"], flags=flags)
         return prove_import(options, caller)
     return import_suite(ImportOptions(**given), caller)

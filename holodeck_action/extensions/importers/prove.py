@@ -17,7 +17,7 @@ from holodeck_action.extensions.importers.conversion import Conversion, prove_in
 from holodeck_action.extensions.importers.proof import verdict_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.options.permissions import Permissions
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
@@ -47,7 +47,7 @@ class ProofOptions(Struct, frozen=True):
     program: str
     file: GivenPath
     answers: GivenPath | None
-    allowed: Permissions
+    flags: Flags
 
 
 def prove_import(options: ProofOptions, caller: Caller) -> int:
@@ -66,7 +66,7 @@ def prove_import(options: ProofOptions, caller: Caller) -> int:
         raise ConfigurationError(
             [f"--prove compares only with promptfoo, not with {options.program}; leave out --prove"]
         )
-    code = _code_permission(options.allowed, caller)
+    code = _code_permission(options.flags, caller)
     program = _find_promptfoo(options.file.path, caller)
     answers = [] if options.answers is None else _read_answers(options.answers)
     with tempfile.TemporaryDirectory() as name:
@@ -97,9 +97,9 @@ def prove_import(options: ProofOptions, caller: Caller) -> int:
     return ExitCode.VIOLATED if differing else ExitCode.PASSED
 
 
-def _code_permission(allowed: Permissions, caller: Caller) -> CodeAllowed:
+def _code_permission(flags: Flags, caller: Caller) -> CodeAllowed:
     try:
-        return caller.suite_context(None, allowed).permission((caller.cwd,))
+        return caller.suite_context(flags).permission((caller.cwd,))
     except CodeRefusedError as refused:
         raise ConfigurationError([str(refused)]) from None
 

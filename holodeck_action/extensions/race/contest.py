@@ -21,7 +21,7 @@ from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.open_suites import complete_record
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.signals import stop_on_signals

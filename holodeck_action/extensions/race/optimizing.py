@@ -25,8 +25,8 @@ from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import write_reports
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, ensure_writable, load_one_suite
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import flags_from
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
@@ -66,7 +66,7 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
     caller = replace(caller, stderr=progress.stream)
     folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
     flags = flags_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
-    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
+    context = caller.suite_context(flags)
     disk = caller.disk or DISK
     with Claims(disk) as claims, asyncio.Runner() as runner:
         with progress.phase("loading the suite"):
@@ -137,7 +137,7 @@ def _prepare(
     raced = structs.replace(
         raced,
         head=structs.replace(raced.head, settings=structs.replace(settings, run_timeout_s=None)),
-        flags=structs.replace(raced.flags, run_timeout_s=limit),
+        flags=replace(raced.flags, run_timeout_s=limit),
     )
     seed = optimizer.seed if given["seed"] is None else given["seed"]
     held_out = _hold_out(cases, seed)

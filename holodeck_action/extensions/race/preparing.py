@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from holodeck_action.extensions.race.variants import (
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, with_lines, with_python
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.preflight import check_python_target, prepare_suites, target_of
 from holodeck_action.run.run import Run
 from holodeck_action.suite.checkout import Checkout
@@ -166,7 +167,7 @@ def prepare_race(
     """
     if all(TARGET in variant.settings for variant in variants):
         # The suite's own target does not run, and need not be there.
-        flags = structs.replace(flags, target=str(variants[0].settings[TARGET]))
+        flags = dataclasses.replace(flags, target=str(variants[0].settings[TARGET]))
     suite = raced_suite(loaded, {} if metric is None else {metric: 1.0}, "--objective", flags, context)
     return suite.race(variants, suite.head.cases)
 
@@ -179,7 +180,7 @@ def _vary(head: Run, loaded: LoadedSuite, variant: Variant, flags: Flags, contex
         ConfigurationError: the variant's target cannot be used.
     """
     written = variant.settings.get(TARGET)
-    found = flags if written is None else structs.replace(flags, target=str(written))
+    found = flags if written is None else dataclasses.replace(flags, target=str(written))
     suite = vary_suite(loaded.suite, variant, Checkout.unbounded(context.cwd))
     try:
         target, files = target_of(suite, found, context)

@@ -38,8 +38,8 @@ from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import closing, open_suites
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import flags_from
-from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -85,7 +85,7 @@ def run_command(
     check_variants(variants)
     folder = values["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
     flags = flags_from({**values, "output_dir": folder, "suites": (values["suite"] or "agent.yaml",)})
-    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
+    context = caller.suite_context(flags)
     context = structs.replace(context, install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):

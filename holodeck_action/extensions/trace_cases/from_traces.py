@@ -27,7 +27,7 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.disk import make_folder, write_atomically
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, load_one_suite, redactor_of_loaded
-from holodeck_action.run.options.permissions import permissions_from
+from holodeck_action.run.options.request import flags_from
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
@@ -112,7 +112,7 @@ def write_cases(values: Mapping[str, Any], caller: Caller) -> int:
 def _load_suite(values: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:
     if values["suite"] is None:
         return None
-    context = caller.suite_context(values["env_file"], permissions_from(values))
+    context = caller.suite_context(flags_from(values))
     reason = "cases from-traces compares with a single suite; give one path"
     # Its first cases may be those that are written now.
     return load_one_suite(values["suite"], context, reason, allow_empty=True)

@@ -25,7 +25,7 @@ from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import regular_file
 
 if TYPE_CHECKING:
-    from holodeck_action.run.options.settings import Flags
+    from holodeck_action.run.options.action_inputs import Flags
 
 PREFIX = "traces"
 SEED = 1

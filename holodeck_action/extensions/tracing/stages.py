@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holodeck_action.extensions.tracing.settings import secrets
 from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan_traces
 from holodeck_action.llm.spans import NO_SPAN, SpanScope
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.stages import StagedSuite, Stages, UserOutput
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.values import Suite

@@ -6,6 +6,7 @@ settings and files. Only the agent differs: its model, instructions, tools and c
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -23,7 +24,8 @@ from holodeck_action.run.loading import (
     with_lines,
     with_python,
 )
-from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline, merge_calls
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import SettingsError, merge_baseline, merge_calls
 from holodeck_action.run.preflight import check_python_target, target_of
 from holodeck_action.run.run import BaseSide, Run
 from holodeck_action.suite.checkout import Checkout, head_commit
@@ -65,7 +67,7 @@ def _load_base_suite(prepared_suite: Run, flags: Flags, context: SuiteContext) -
         else load_one_suite(other, context, "--against needs a single suite; give one path")
     )
     shown = display_folder(loaded.suite.folder, context.cwd)
-    found = flags if flags.against_target is None else structs.replace(flags, target=flags.against_target)
+    found = flags if flags.against_target is None else dataclasses.replace(flags, target=flags.against_target)
     try:
         suite = _vary_agent(prepared_suite, flags, context) if other is None else loaded.suite
         changed = with_agent(prepared_suite, structs.replace(loaded, suite=suite), found, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from holodeck_action.record.record import BaseRun
 from holodeck_action.run.bases.base_suites import pair_suites, with_agent
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.suite.checkout import Checkout, repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -91,7 +92,8 @@ def _context_at(tree: Path, root: Path, suite: Run, context: SuiteContext) -> Su
     here = Path(os.path.realpath(context.cwd))
     inner = tree / here.relative_to(root) if here.is_relative_to(root) else tree
     cwd = inner if inner.is_dir() else tree
-    return replace(context, environ=suite.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
+    flags = dataclasses.replace(context.flags, env_file=None)
+    return replace(context, environ=suite.environ, cwd=cwd, flags=flags, copy_of=(tree, root))
 
 
 def _place(suite: Run, root: Path) -> str:
@@ -117,7 +119,7 @@ def _place_in(tree: CommitTree, suite: Run, root: Path, commit: str | None) -> s
 def _load_base(tree: Path, place: str, base_context: SuiteContext) -> LoadedSuite:
     """Load the suite at a path in another commit. Raises: `ConfigurationError` if the suite is invalid."""
     path = tree / place
-    allowed = (Path(os.path.realpath(folder)) for folder in base_context.allowed.paths)
+    allowed = (Path(os.path.realpath(folder)) for folder in base_context.flags.allow_paths)
     return load_suite_at(path, Checkout(path.parent, (tree, *allowed), base_context.cwd), base_context)
 
 

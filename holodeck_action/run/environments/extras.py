@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 from holodeck_action.run.environments.extra_needs import NeededExtra
-from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.stages import stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from holodeck_action.run.options.action_inputs import INPUTS, Group
+from holodeck_action.run.options.action_inputs import DECLARED, INPUTS
+from holodeck_action.run.options.declarations import Group
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _NON_INPUTS = {
     "Judge": ("metric", "results", "threshold", "min_agreement_lower_bound", "min_kappa_lower_bound"),
-    "Gates": ("policy",),
-    "Publishing": ("repository", "pull_request", "sha"),
-    "Output": ("form", "format", "file", "help", "help_all"),
+    "Output": ("form", "help", "help_all"),
 }
-"""Names of options that are not in `INPUTS`, by group."""
+"""Names of options that are not in `DECLARED`, by group."""
 OTHERS = "Other"
 OPTION_GROUPS = {
-    title: (*_NON_INPUTS.get(title, ()), *(item.setting for item in INPUTS if item.help and item.group == title))
+    title: (*_NON_INPUTS.get(title, ()), *(item.setting for item in DECLARED if item.help and item.group == title))
     for title in get_args(Group)
     if title != OTHERS
 }

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holodeck_action import __version__
-from holodeck_action.run.options.action_inputs import COMPARE_INPUTS, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, SHARED, Input
+from holodeck_action.run.options.action_inputs import DECLARED, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, SHARED
 from holodeck_action.run.options.command_help import complete_file
+from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FILE, FLAG, FOLDER, FOLDERS, HISTORY, RESULTS, Kind
 from holodeck_action.text.given_paths import GivenPath
 
@@ -134,7 +135,7 @@ def type_of(kind: Kind) -> click.ParamType | None:
     return KindType(kind) if kind.metavar and not kind.many else None
 
 
-_SETTINGS = {item.name: item for item in (*INPUTS, *COMPARE_INPUTS)}
+_SETTINGS = {item.name: item for item in DECLARED}
 
 RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
 PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *SHARED)
@@ -157,7 +158,7 @@ def settings(*names: str, help_texts: Mapping[str, str] = MappingProxyType({})) 
     """Return a decorator that adds options to a command; the help lists them in this order.
 
     Args:
-        names: names of inputs in `INPUTS`.
+        names: names of settings in `DECLARED`.
         help_texts: help texts that replace the usual ones, by name of the input.
     """
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.run.options.action_inputs import INPUTS, Input
+from holodeck_action.run.options.action_inputs import INPUTS
+from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FLAG
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.decide.survey import judged_cases
 from holodeck_action.record.result_files import read_record
-from holodeck_action.run.options.action_inputs import INPUTS, policy_values
-from holodeck_action.run.options.permissions import permissions_from
-from holodeck_action.run.options.settings import AGAINST, Flags
+from holodeck_action.run.options.action_inputs import AGAINST, DECLARED, Flags
 from holodeck_action.run.stages import stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -18,7 +17,8 @@ from holodeck_action.text.given_paths import GivenPath
 if TYPE_CHECKING:
     from holodeck_action.reports.custom import CustomTemplate
 
-_ON_BY_DEFAULT = frozenset(item.setting for item in INPUTS if item.default == "true")
+_FIELDS = frozenset(item.name for item in fields(Flags))
+_ON_BY_DEFAULT = frozenset(item.setting for item in DECLARED if item.default == "true")
 
 
 def flags_from(*layers: Mapping[str, Any]) -> Flags:
@@ -38,12 +38,10 @@ def flags_from(*layers: Mapping[str, Any]) -> Flags:
         raise ConfigurationError([problem])
     if "failed_from" in given:
         given["failed_from"] = _failed_cases(given["failed_from"])
-    given |= {
-        "policy": policy_values(given),
-        "extra": {item.setting: given[item.setting] for item in registry.options("run") if item.setting in given},
-        "allowed": permissions_from(given),
-    }
-    flags = Flags(**{name: given[name] for name in Flags.__struct_fields__ if name in given})
+    if missing := [path for path in given.get("allow_paths", ()) if not path.path.is_dir()]:
+        raise ConfigurationError([f"{path}: the folder, which --allow-path names, does not exist" for path in missing])
+    given["extra"] = {item.setting: given[item.setting] for item in registry.options("run") if item.setting in given}
+    flags = Flags(**{name: value for name, value in given.items() if name in _FIELDS})
     for stage in stages_of((), flags):
         stage.check_flags(flags)
     return flags

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
-from msgspec import Struct, field
-from pydantic import BaseModel
+from msgspec import Struct
 
-from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
-from holodeck_action.run.options.permissions import NO_PERMISSIONS, Permissions
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.suite.applicability import case_asserts, compares_answers
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.agent import DOWNLOADS_FOLDER
@@ -28,13 +26,9 @@ from holodeck_action.suite.model.policy import (
     fails_on_loss,
     why_no_gate_fails,
 )
-from holodeck_action.suite.model.targets import CallableTarget
 from holodeck_action.suite.values import Case, Suite
-from holodeck_action.text.given_paths import GivenPath
 
-FailOn = Literal["violation", "never"]
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 _DEFAULT_BASELINE = Baseline.model_construct()
 _BOOLEANS = {
@@ -52,99 +46,6 @@ class SettingsError(Exception):
     def __init__(self, message: str, setting: str | None = None) -> None:
         super().__init__(message)
         self.setting = setting
-
-
-class Flags(Struct, frozen=True):
-    """The values given on the command line or to `holodeck_action.evaluate`; None if a value is not given.
-
-    `case_globs` and `tags` select cases: a case is selected if any glob matches its id or name, and if it has any of
-    the tags. `failed_from` has the ids of an earlier run's cases that did not pass. `limit` keeps the first cases, and
-    `shard` is the part of the selected cases to run, such as `2/8`. `stop` replaces the policy file's `stop`. `against`
-    is another suite to compare with. `against_target`, `against_model` and `against_prompt` describe a variation of the
-    same suite to compare with. `record`, `replay` and `cache` are folders of model calls;
-    `no_cache` forbids those of the policy file. `on_changed_code` is the reaction to grading code and evidence that
-    differ from the base's, which no file can give. `policy` has values that
-    override the policy file, by key, such as `gates.max_errors`; `extra` has the values of extensions' options, by
-    setting name.
-
-    Paths and `suites` are as the user gave them; a path is None if it is not given. `html` is whether the viewer's
-    page is written. `fail_on` is `violation` if every verdict except `passed` fails the process, `never` if only a
-    configuration error fails it. `dry_run` requests only the plan. `history` is the folder of the history, or
-    `branch:NAME`. `bless` is the file for the results of the better of two agents. `verbose` is whether every case
-    is printed with its metrics and tool calls.
-    """
-
-    target: str | CallableTarget | None = None
-    policy: Mapping[str, Any] = field(default_factory=dict)
-    run_timeout_s: float | None = None
-    max_cost_usd: float | None = None
-    max_tokens: int | None = None
-    repeat: int | None = None
-    min_pass: int | None = None
-    against: str | None = None
-    against_target: str | None = None
-    against_model: str | None = None
-    against_prompt: GivenPath | None = None
-    case_globs: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    failed_from: frozenset[str] | None = None
-    stop: str | None = None
-    limit: int | None = None
-    shard: str | None = None
-    record: GivenPath | None = None
-    replay: GivenPath | None = None
-    cache: GivenPath | None = None
-    no_cache: bool = False
-    on_changed_code: Literal["fail", "warn"] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    allowed: Permissions = NO_PERMISSIONS
-    suites: tuple[str, ...] = ("agent.yaml",)
-    output_dir: GivenPath | None = None
-    resume: bool = False
-    allow_empty: bool = False
-    env_file: GivenPath | None = None
-    requirements: tuple[str, ...] = ()
-    template: GivenPath | None = None
-    html: bool = True
-    fail_on: FailOn = "violation"
-    dry_run: bool = False
-    bless: GivenPath | None = None
-    history: GivenPath | str | None = None
-    verbose: bool = False
-
-    @property
-    def run_flags(self) -> Flags | None:
-        """The flags if something is run; None if only the plan is requested."""
-        return None if self.dry_run else self
-
-    def process_exit_code(self, verdict_code: int) -> int:
-        """Return the exit code of the process for a verdict's exit code, as `fail_on` requests."""
-        tolerated = self.fail_on == "never" and verdict_code in TOLERABLE
-        return ExitCode.PASSED if tolerated else verdict_code
-
-    def override(self, section: str, policy_section: M) -> M:
-        """Return a section of the policy file in which the command line's values replace those of the file."""
-        return policy_section.model_copy(update=self.section_values(section))
-
-    def section_values(self, section: str) -> dict[str, Any]:
-        """Return the command line's values for a section of the policy file, by key within the section."""
-        start = f"{section}."
-        return {key.removeprefix(start): value for key, value in self.policy.items() if key.startswith(start)}
-
-    @property
-    def written_target(self) -> str | None:
-        """The target on the command line; None if no target is given, or if the target is a callable."""
-        return None if isinstance(self.target, CallableTarget) else self.target
-
-    @property
-    def compared_with(self) -> tuple[str, str | GivenPath] | None:
-        """Name and value of the `--against…` option that requests a base suite; None if there is no such option."""
-        given = ((name, getattr(self, name)) for name in AGAINST)
-        return next(((name, value) for name, value in given if value is not None), None)
-
-
-AGAINST = ("against", "against_target", "against_model", "against_prompt")
-"""Flags that request to run a base in addition to the suite."""
 
 
 class ModelCalls(Struct, frozen=True):

@@ -14,8 +14,8 @@ from holodeck_action.run.options.action_inputs import (
     INPUTS,
     PUBLISH_INPUTS,
     SHARED,
-    Input,
 )
+from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FLAG
 from holodeck_action.run.options.input_values import InputError, misplaced_options, option_lines, parse_values
 from holodeck_action.seam import registry
