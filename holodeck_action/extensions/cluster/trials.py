@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,6 +74,10 @@ class ClusterTrials(Struct, frozen=True):
             counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None
 
 
+_NO_LIMITS: Mapping[str, Any] = dict.fromkeys(("max_cost_usd", "max_tokens", "run_timeout_s"))
+"""Limits that the coordinator alone applies."""
+
+
 class WorkerInput(Struct, frozen=True):
     """The data for workers: the run, the packed files of its checkout, and the number of concurrent trials."""
 
@@ -110,10 +114,8 @@ def build_worker_input(
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
-            flags=dataclasses.replace(
-                flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None, env_file=None
-            ),
-            settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
+            flags=dataclasses.replace(flags, extra={}, shard=None, env_file=None, **_NO_LIMITS),
+            settings=replace(item.settings, **_NO_LIMITS),
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
             identity=suite_identity(item),
             code=item.code,
