@@ -8,13 +8,14 @@ from holodeck_action.run.options.command_help import CommandGroup, HelpfulComman
 from holodeck_action.seam import registry
 
 COMMAND_GROUPS = {
-    "Run": ("init", "validate", "run", "merge"),
+    "Start": (),
+    "Run": ("validate", "run", "merge"),
     "Look": ("report", "export"),
     "Compare": ("compare", "decide"),
     "Judge": ("rejudge",),
     "Repository": ("publish", "schema"),
 }
-"""Commands of the core by their title in `--help`; the commands of extensions follow."""
+"""Commands of the core by their title in `--help`; the commands of extensions follow in their groups."""
 
 
 class Program(CommandGroup):
@@ -90,19 +91,3 @@ class SchemaCommand(HelpfulCommand):
         """Return the parameters; see `click.Command.get_params`."""
         document = click.Argument(["document"], type=click.Choice([*OWN_DOCUMENTS, *registry.documents()]))
         return [document, *super().get_params(ctx)]
-
-
-class InitCommand(HelpfulCommand):
-    """The command `init`, with the frameworks of all extensions."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters; see `click.Command.get_params`."""
-        params = super().get_params(ctx)
-        if not registry.frameworks():
-            return params
-        about = (
-            "Evaluate the repository's agent, which is written with this framework. The Python files are "
-            "searched for it."
-        )
-        framework = click.Option(["--framework"], type=click.Choice([*registry.frameworks()]), help=about)
-        return [*params[:1], framework, *params[1:]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holodeck_action.commands.command_classes import ExportCommand, InitCommand, Program, SchemaCommand
+from holodeck_action.commands.command_classes import ExportCommand, Program, SchemaCommand
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.action_inputs import COMPARISON
 from holodeck_action.run.options.flags import (
@@ -245,33 +245,6 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
     from holodeck_action.commands.publish import publish_runs
 
     return publish_runs(results, given, caller)
-
-
-@cli.command(cls=InitCommand)
-@click.argument("folder", type=PATH, default=".", metavar="[DIR]")
-@click.option(
-    "--ci",
-    type=click.Choice(["github", "gitlab"]),
-    default="github",
-    show_default=True,
-    help="CI service whose workflow file is written.",
-)
-@click.pass_obj
-def init(caller: Caller, folder: GivenPath, ci: str, framework: str | None = None) -> int:
-    """Write the files that DIR (default: here) lacks: a suite with a small agent, its policy file, a workflow.
-
-    Existing files stay, except that agent.yaml and the policy file get a comment that tells editors their schema. An
-    existing suite gets a policy file and a workflow; at a terminal you are asked what answers its cases.
-
-    \b
-    Examples:
-      holodeck-action init
-      holodeck-action init --framework langgraph
-      holodeck-action init --ci gitlab
-    """
-    from holodeck_action.commands.init import start_suite
-
-    return start_suite(folder, framework, caller, ci=ci)
 
 
 @cli.command(cls=SchemaCommand)

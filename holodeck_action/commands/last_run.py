@@ -15,8 +15,8 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
-IGNORE_FILE = ".holodeck/.gitignore"
-IGNORED = b"last/\n"
+IGNORE_FILE = LAST_RESULTS.parents[1] / ".gitignore"
+IGNORED = f"{LAST_RESULTS.parent.name}/\n".encode()
 """Content of `IGNORE_FILE`, so that results are not committed."""
 
 

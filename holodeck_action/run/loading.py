@@ -268,12 +268,11 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Sequence[GivenPath
             found.append(path)
             continue
         # As `root_dir`: the folder's own name may contain brackets.
-        matches = sorted(
-            cwd / match for match in glob.glob(pattern, root_dir=cwd, recursive=True) if (cwd / match).is_file()
-        )
+        matches = sorted(filter(Path.is_file, map(cwd.joinpath, glob.glob(pattern, root_dir=cwd, recursive=True))))
         if not matches:
+            suggests_init = pattern == "agent.yaml" and "init" in registry.commands()
             problem = f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob"
-            problems.append(f"{problem}; `holodeck-action init` writes one" if pattern == "agent.yaml" else problem)
+            problems.append(f"{problem}; `holodeck-action init` writes one" if suggests_init else problem)
         found.extend(matches)
     problems += [
         f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if is_not_utf8(path.name)

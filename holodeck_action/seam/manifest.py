@@ -227,8 +227,6 @@ class Framework(NamedTuple):
         agent: description of the object that a target names, for messages.
         packages: top-level packages that a file with such an agent imports from.
         functions: names of these packages' functions and classes that return an agent when called.
-        find: function (`module:name`) that takes the path of a folder and this `Framework`, and returns the agents in
-            the folder; each has `file`, `place`, and its `reference`, MODULE:NAME.
         methods: names of methods of these packages' objects; the methods return an agent.
         example: an example of MODULE:NAME for messages.
         adapter: module whose `adapter` turns an agent into a callable; only the Python of the suite's environment
@@ -241,7 +239,6 @@ class Framework(NamedTuple):
     agent: str
     packages: frozenset[str]
     functions: frozenset[str]
-    find: str
     methods: frozenset[str] = frozenset()
     example: str = "my_agent:agent"
     adapter: str = ""

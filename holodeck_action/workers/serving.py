@@ -50,12 +50,14 @@ def serve(connection: int, folder: str) -> None:
 
     Args:
         connection: file descriptor of the connection to the run.
-        folder: absolute path of the suite's folder, first on the module path; the working folder is second.
+        folder: absolute path of the suite's folder, first on the module path; the working folder is second. Their
+            folders `src` are last, so that they hide nothing that is installed.
     """
     import holodeck_action.compat  # noqa: F401
 
     current = os.getcwd()
-    sys.path[:0] = dict.fromkeys((folder, current))
+    folders = dict.fromkeys((folder, current))
+    sys.path = [*folders, *sys.path, *(os.path.join(each, "src") for each in folders)]
     Server(connection, folder, current).serve()
 
 
@@ -106,12 +108,11 @@ class Server:
         Files beyond the limit are returned by later calls.
         """
         if len(sys.modules) != len(self._modules):
-            for name, module in list(sys.modules.items()):
-                if name not in self._modules:
-                    self._modules.add(name)
-                    file = _file_of(module)
-                    if isinstance(file, str) and self._user_folders.relative_path(file) is not None:
-                        self._unreported.append(file)
+            for name in [each for each in list(sys.modules) if each not in self._modules]:
+                self._modules.add(name)
+                file = _file_of(sys.modules.get(name))
+                if isinstance(file, str) and self._user_folders.relative_path(file) is not None:
+                    self._unreported.append(file)
         reported, self._unreported = self._unreported[:_FILES_PER_ANSWER], self._unreported[_FILES_PER_ANSWER:]
         return reported
 

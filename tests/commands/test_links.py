@@ -20,7 +20,6 @@ WRITING = [
     ("rejudge", "out", "-o", "linked"),
     ("merge", "shard-1", "shard-2", "-o", "linked"),
     ("report", "out", "--format", "html", "-o", "linked/report.html"),
-    ("init", "linked/new"),
 ]
 
 

@@ -65,6 +65,7 @@ def removal(name: str, removed: dict[str, datetime.date]) -> datetime.date | Non
 
 
 @pytest.mark.full
+@pytest.mark.needs("start")
 def test_every_named_model_is_in_the_table(project: Project) -> None:
     known = {name for models in NAMED.values() for name in models}
     known |= {f"{provider}/{name}" for provider, models in NAMED.items() for name in models}

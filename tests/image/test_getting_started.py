@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.action.composite import path_with
-from tests.docs.beginner import PAGE, Beginner, Remote, shop_models
+from tests.docs.beginner import PAGE, Beginner, Remote
 from tests.docs.pages import blocks, typed
 from tests.github.fake import FakeGitHub
 from tests.image.conftest import IMAGE, Engine
 from tests.image.test_life import Container
-from tests.llm.models import KEY
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
 NAME = "ghcr.io/holodeck-action/holodeck-action:v1"
 DOCKER = """#!/bin/sh
-# docker, except that containers reach the package index and the model server as this machine does.
+# docker, except that containers reach the package index as this machine does.
 shift
 exec {engine} run --network=host {options} "$@"
 """
@@ -40,21 +39,19 @@ def test_every_command_works_and_the_job_is_green(engine: Engine, tmp_path: Path
         for each in typed(block)
         if each.command.endswith(" --help") and block.language == "console"
     ]
-    with shop_models() as models:
-        variables = {name: os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ}
-        variables["OPENAI_BASE_URL"] = models.openai_url
-        (tmp_path / "cache").mkdir()
-        options = [f"--env={name}={value}" for name, value in variables.items()]
-        options += [f"--volume={file}:{place}" for file, place in certificates.items()]
-        # What was downloaded is kept; what was installed is not.
-        options += [f"--volume={tmp_path / 'cache'}:/downloads", "--env=UV_CACHE_DIR=/downloads"]
-        path = path_with(
-            tmp_path / "programs",
-            ("docker", DOCKER.format(engine=engine.program, options=" ".join(options))),
-            ("uvx", UVX.format(command=instead.removesuffix(" --help"))),
-        )
-        beginner = Beginner(tmp_path, {"PATH": path, "OPENAI_API_KEY": KEY})
-        remote = Remote(hub, beginner, Container(engine, certificates), **variables)
-        assert any(command.startswith("uvx ") for command in beginner.follow(remote, installs_once=False))
-        assert {file.stat().st_uid for file in beginner.folder.rglob("*")} == {os.getuid()}
-        beginner.check_last_run()
+    variables = {name: os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ}
+    (tmp_path / "cache").mkdir()
+    options = [f"--env={name}={value}" for name, value in variables.items()]
+    options += [f"--volume={file}:{place}" for file, place in certificates.items()]
+    # What was downloaded is kept; what was installed is not.
+    options += [f"--volume={tmp_path / 'cache'}:/downloads", "--env=UV_CACHE_DIR=/downloads"]
+    path = path_with(
+        tmp_path / "programs",
+        ("docker", DOCKER.format(engine=engine.program, options=" ".join(options))),
+        ("uvx", UVX.format(command=instead.removesuffix(" --help"))),
+    )
+    beginner = Beginner(tmp_path, {"PATH": path})
+    remote = Remote(hub, beginner, Container(engine, certificates), **variables)
+    assert any(command.startswith("uvx ") for command in beginner.follow(remote))
+    assert {file.stat().st_uid for file in beginner.folder.rglob("*")} == {os.getuid()}
+    beginner.check_last_run()

@@ -14,10 +14,9 @@ import pytest
 
 from tests.action import composite
 from tests.action.composite import path_with
-from tests.docs.beginner import Beginner, Remote, shop_models
+from tests.docs.beginner import Beginner, Remote
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import TOKEN
-from tests.llm.models import KEY
 from tests.release.distributions import Distributions
 from tests.release.machine import Machine, python, versions
 from tests.release.package_index import PackageIndex
@@ -50,24 +49,21 @@ def test_the_first_page_leads_to_a_red_pull_request_and_to_a_green_one(
     tmp_path: Path, tree: Path, distributions: Distributions, index: PackageIndex, hub: FakeGitHub
 ) -> None:
     version = versions()[0]
-    with shop_models() as models:
-        machine = Machine(tmp_path, index, python(version))
-        # What the page types with Docker has tests of its own.
-        path_with(tmp_path / "programs", ("docker", "#!/bin/sh\n"))
-        environ = {
-            **{name: value for name, value in machine.environ.items() if name != "HOME"},
-            "PATH": f"{tmp_path / 'programs'}:{uv().parent}:{machine.environ['PATH']}",
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": models.openai_url,
-        }
-        beginner = Beginner(tmp_path, environ)
-        (tmp_path / "runner-home").mkdir()
-        remote = Remote(hub, beginner, OnTheRunner(tree, tmp_path / "runner-home"), **environ)
-        typed = beginner.follow(remote)
-        assert len([command for command in typed if command.startswith("uvx holodeck-action ")]) == 5
-        assert index.sent == {distributions.wheel.name}
-        beginner.check_last_run()
+    machine = Machine(tmp_path, index, python(version))
+    # What the page types with Docker has tests of its own.
+    path_with(tmp_path / "programs", ("docker", "#!/bin/sh\n"))
+    environ = {
+        **{name: value for name, value in machine.environ.items() if name != "HOME"},
+        "PATH": f"{tmp_path / 'programs'}:{uv().parent}:{machine.environ['PATH']}",
+    }
+    beginner = Beginner(tmp_path, environ)
+    (tmp_path / "runner-home").mkdir()
+    remote = Remote(hub, beginner, OnTheRunner(tree, tmp_path / "runner-home"), **environ)
+    typed = beginner.follow(remote)
+    assert len([command for command in typed if command.startswith("uvx holodeck-action ")]) == 5
+    assert index.sent == {distributions.wheel.name}
+    beginner.check_last_run()
     assert [check["conclusion"] for check in remote.checks] == ["success", "failure", "success"]
     marks = [[(mark["path"], mark["start_line"]) for mark in check["annotations"]] for check in remote.checks]
-    # The two expectations that the answer does not meet.
-    assert marks == [[], [("agent.yaml", 8), ("agent.yaml", 9)], []]
+    # The check that the answer does not pass, and its case, whose metric it does not reach.
+    assert marks == [[], [("agent.yaml", 15), ("agent.yaml", 11)], []]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from holodeck_action.seam.manifest import Extension, Framework, Observer
 
-_FIND = "holodeck_action.extensions.frameworks.framework_agents:find_agents"
 _ADAPTERS = "holodeck_action.extensions.frameworks.adapters"
 
 EXTENSION = Extension(
@@ -16,7 +15,6 @@ EXTENSION = Extension(
             agent="a compiled graph of LangGraph",
             packages=frozenset({"langgraph", "langchain", "langgraph_supervisor", "langgraph_swarm", "deepagents"}),
             functions=frozenset({"create_agent", "create_react_agent", "create_deep_agent"}),
-            find=_FIND,
             methods=frozenset({"compile"}),
             example="my_agent:graph",
             adapter=f"{_ADAPTERS}.langgraph",
@@ -27,7 +25,6 @@ EXTENSION = Extension(
             agent="an Agent of the OpenAI Agents SDK",
             packages=frozenset({"agents"}),
             functions=frozenset({"Agent"}),
-            find=_FIND,
             adapter=f"{_ADAPTERS}.openai_agents",
             requires=(("openai-agents", "agents", "0.0.17"),),
         ),
@@ -36,7 +33,6 @@ EXTENSION = Extension(
             agent="an Agent of pydantic-ai",
             packages=frozenset({"pydantic_ai"}),
             functions=frozenset({"Agent"}),
-            find=_FIND,
             adapter=f"{_ADAPTERS}.pydantic_ai",
             requires=(("pydantic-ai-slim", "pydantic_ai", "1.0"),),
         ),
@@ -45,7 +41,6 @@ EXTENSION = Extension(
             agent="a Crew of CrewAI",
             packages=frozenset({"crewai"}),
             functions=frozenset({"Crew"}),
-            find=_FIND,
             example="my_crew:crew",
             spans=(
                 "openinference-instrumentation-crewai",

@@ -12,7 +12,7 @@ EXTENSION = Extension(
             name="import",
             help="Convert FILE, a suite of PROGRAM, to agent.yaml with its policy file and graders.",
             to="holodeck_action.extensions.importers.command:import_",
-            group="Run",
+            group="Start",
         ),
     ),
 )

@@ -11,6 +11,8 @@ import pytest
 
 from tests.commands.project import Project
 
+pytestmark = pytest.mark.needs("start")
+
 
 @pytest.fixture
 def shop(project: Project) -> Project:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -27,18 +27,19 @@ class FoundAgent(Struct, frozen=True, order=True):
         file: path of the Python file, relative to the searched folder.
         line: line number of the assignment or function, 1-based.
         name: name of the variable or function.
+        module: name by which a target imports the file.
     """
 
     depth: int
     file: str
     line: int
     name: str
+    module: str
 
     @property
     def reference(self) -> str:
         """The agent as `MODULE:NAME`, the form that targets use."""
-        module = self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        return f"{module}:{self.name}"
+        return f"{self.module}:{self.name}"
 
     @property
     def place(self) -> str:
@@ -55,15 +56,24 @@ def find_agents(folder: Path, framework: Framework) -> list[FoundAgent]:
     """
     assigned: list[FoundAgent] = []
     returned: list[FoundAgent] = []
-    for path in _python_files(folder):
-        file = path.relative_to(folder).as_posix()
+    for path in python_files(folder):
         for statement, name in _agents_in(path, framework):
             found = returned if isinstance(statement, ast.FunctionDef) else assigned
-            found.append(FoundAgent(file.count("/"), file, statement.lineno, name))
+            found.append(located(folder, path, statement, name))
     return sorted(assigned or returned)
 
 
-def _python_files(folder: Path) -> Iterator[Path]:
+def located(folder: Path, path: Path, statement: ast.stmt, name: str) -> FoundAgent:
+    """Return the agent that a statement of a file below `folder` gives a name."""
+    file = path.relative_to(folder).as_posix()
+    # Workers import from `src`, too; a package of this name is imported as such.
+    below = file if (folder / "src/__init__.py").exists() else file.removeprefix("src/")
+    module = below.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return FoundAgent(file.count("/"), file, statement.lineno, name, module)
+
+
+def python_files(folder: Path) -> Iterator[Path]:
+    """Yield up to 20,000 Python files below a folder, except tests and what cannot be imported."""
     looked_at = 0
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name.isidentifier() and not _is_excluded(Path(root, name)))
@@ -84,14 +94,8 @@ def _is_excluded(folder: Path) -> bool:
 def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[ast.stmt, str]]:
     """Yield each top-level statement of a file that assigns an agent, or that defines a function returning an agent,
     with the name of the variable or function."""
-    try:
-        source = read_file(path, _MOST_BYTES).parse(bytes)
-        if not any(package.encode() in source for package in framework.packages):
-            return
-        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
-            tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        # A file that Python cannot parse has no agent.
+    tree = parse_module(path, framework.packages)
+    if tree is None:
         return
     imports = _collect_imports(tree, framework)
     if not imports.framework:
@@ -103,6 +107,18 @@ def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[ast.stmt, str
             name = statement.name if _returns_agent(statement, framework, imports) else None
         if name is not None:
             yield statement, name
+
+
+def parse_module(path: Path, words: Iterable[str]) -> ast.Module | None:
+    """Return the syntax tree of a Python file; None if it contains none of the words, or Python cannot parse it."""
+    try:
+        source = read_file(path, _MOST_BYTES).parse(bytes)
+        if not any(word.encode() in source for word in words):
+            return None
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+            return ast.parse(source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _assigned_name(statement: ast.stmt, framework: Framework, imports: _Imports) -> str | None:

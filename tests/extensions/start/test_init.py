@@ -40,7 +40,7 @@ def test_the_written_suite_runs_green_by_the_commands_it_prints(project: Project
     assert [command[:2] for command in commands] == [["holodeck-action", "validate"], ["holodeck-action", "run"]]
     for command in commands:
         ended = project.run(*command[1:])
-        assert (ended.code, ended.stderr.count("note:")) == (0, 0), ended.stderr
+        assert (ended.code, "warning" in ended.stderr) == (0, False), ended.stderr
     assert " · 2 of 2 passed" in ended.stdout
 
 
@@ -49,9 +49,7 @@ def test_it_writes_into_a_folder_and_says_how_to_go_on(project: Project) -> None
     finished = project.run("init", "my shop")
     assert finished.code == 0
     assert _written(project.folder / "my shop") == sorted(FILES)
-    assert finished.stdout.endswith(
-        "next:\n  holodeck-action validate 'my shop'\n  holodeck-action run 'my shop' -o holodeck-results\n"
-    )
+    assert finished.stdout.endswith("next:\n  holodeck-action validate 'my shop'\n  holodeck-action run 'my shop'\n")
     assert project.run("run", "my shop").code == 0
 
 
@@ -97,9 +95,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def _asked(project: Project, typed: str, stdin: type[io.StringIO] = Terminal) -> tuple[int, str, str]:
+def asked(
+    project: Project, typed: str, stdin: type[io.StringIO] = Terminal, *options: str, **environ: str
+) -> tuple[int, str, str]:
     stdout, stderr = io.StringIO(), io.StringIO()
-    code = main(["init"], project.environ(), project.folder, stdin(typed), stdout, stderr)
+    code = main(["init", *options], project.environ(**environ), project.folder, stdin(typed), stdout, stderr)
     return code, stdout.getvalue(), stderr.getvalue()
 
 
@@ -107,20 +107,20 @@ def test_at_a_terminal_the_target_of_a_suite_is_asked_for(project: Project) -> N
     project.numbered(2)
     policy = project.folder / "holodeck-action.yaml"
     policy.unlink()
-    code, _, stderr = _asked(project, "nonsense\nrecorded:answers.jsonl\n")
+    code, _, stderr = asked(project, "nonsense\nrecorded:answers.jsonl\n")
     assert (code, stderr.count("What answers the cases? recorded:PATH, python:MODULE:CALLABLE, ")) == (0, 2)
     assert "nonsense: must be recorded:PATH, " in stderr
     assert yaml.safe_load(policy.read_text()) == {"target": "recorded:answers.jsonl", "gates": {"min_pass_rate": 1.0}}
     assert project.run("run").code == 0
     # A suite with its policy file has nothing to ask for.
-    assert _asked(project, "recorded:others.jsonl\n")[2] == ""
+    assert asked(project, "recorded:others.jsonl\n")[2] == ""
 
 
 @pytest.mark.parametrize(("typed", "stdin"), [("\n", Terminal), ("", Terminal), ("command:x\n", io.StringIO)])
 def test_without_an_answer_the_suites_own_model_stays(project: Project, typed: str, stdin: type[io.StringIO]) -> None:
     project.numbered(2)
     (project.folder / "holodeck-action.yaml").unlink()
-    assert _asked(project, typed, stdin)[0] == 0
+    assert asked(project, typed, stdin)[0] == 0
     assert "target" not in yaml.safe_load((project.folder / "holodeck-action.yaml").read_text())
 
 
@@ -128,7 +128,7 @@ def test_answers_that_are_no_target_write_nothing(project: Project) -> None:
     project.numbered(2)
     (project.folder / "holodeck-action.yaml").unlink()
     before = _written(project.folder)
-    code, stdout, stderr = _asked(project, "a\nb\nc\nrecorded:x\n")
+    code, stdout, stderr = asked(project, "a\nb\nc\nrecorded:x\n")
     assert (code, stdout) == (2, "")
     assert stderr.endswith("error: no target was named in 3 answers; nothing was written\n")
     assert _written(project.folder) == before
@@ -207,6 +207,16 @@ def test_a_link_that_leads_nowhere_is_not_written_through(project: Project) -> N
     assert not (project.folder / "elsewhere.yaml").exists()
 
 
+def test_nothing_is_written_where_a_link_leads_out_of_the_checkout(tmp_path: Path) -> None:
+    project = Project(tmp_path / "checkout")
+    (tmp_path / "victim").mkdir()
+    project.folder.mkdir()
+    (project.folder / "linked").symlink_to(tmp_path / "victim")
+    finished = project.run("init", "linked/new")
+    assert (finished.code, f"a link leads to {tmp_path / 'victim'}" in finished.stderr) == (2, True)
+    assert _written(tmp_path / "victim") == []
+
+
 def test_a_folder_that_cannot_be_written_is_named(project: Project) -> None:
     project.write("taken", "a file")
     finished = project.run("init", "taken")
@@ -217,11 +227,20 @@ def test_a_folder_that_cannot_be_written_is_named(project: Project) -> None:
     assert finished.stderr.startswith("error: .github/workflows/evaluate.yml: cannot be written: ")
 
 
-def test_a_folder_inside_a_repository_is_told_where_workflows_belong(project: Project) -> None:
+def test_two_suites_of_a_repository_are_in_the_workflow_at_its_root(project: Project) -> None:
     (project.folder / ".git").mkdir()
-    assert "note:" not in project.run("init").stdout
-    finished = project.run("init", "shop")
-    assert f"note: GitHub reads workflows only in {project.folder / '.github/workflows'}" in finished.stdout
+    first = project.run("init", "services/billing")
+    assert "wrote .github/workflows/evaluate.yml\n" in first.stdout
+    assert not (project.folder / "services/billing/.github").exists()
+    workflow = project.folder / WORKFLOW
+    [job] = yaml.safe_load(workflow.read_text())["jobs"].values()
+    assert job["steps"][1]["with"]["suite"] == "services/billing/agent.yaml"
+    second = project.run("init", "services/support").stdout
+    assert f"note: {WORKFLOW} already existed; add services/support/agent.yaml to the lines of `suite:`" in second
+    both = project.run("run", "services/*/agent.yaml")
+    assert both.code == 0, both.stderr
+    assert "PASSED: billing · " in both.stdout
+    assert "PASSED: support · " in both.stdout
 
 
 def test_the_written_workflow_is_what_the_step_can_do(project: Project) -> None:
