@@ -65,7 +65,8 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
         return "passed", explanation
     # For a metric's own verdict, such as on a length, the explanation says more than a score of 1.
     numbers = "" if number is None or (own is False and criteria.threshold == 1.0) else _score_clause(number, criteria)
-    if numbers and criteria.title is not None:
+    # With several expected answers, the explanation names the one that counts.
+    if numbers and criteria.title is not None and "reference" not in evaluation.metadata:
         return "failed", f"{name}{numbers}"
     return "failed", f"{name}{numbers}: {explanation}" if explanation else f"{name}{numbers}"
 

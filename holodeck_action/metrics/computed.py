@@ -89,6 +89,13 @@ class ComputedMetric(ScoringMetric):
     QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
     """Whether `compute` takes only milliseconds if all inputs are short strings."""
 
+    @property
+    def spec(self) -> ParamSpec:
+        """The metric's inputs; a metric that needs an expected answer may get several, and is computed for each."""
+        found = super().spec
+        several = {EvalParam.GROUND_TRUTHS} if EvalParam.GROUND_TRUTH in found.required else set[EvalParam]()
+        return found._replace(optional=found.optional | several)
+
     def compute(self, **given: Any) -> EvaluationResult:
         """Score one item.
 
@@ -143,8 +150,14 @@ class ComputedEvaluator(MetricEvaluator[ComputedMetric], DeterministicEvaluator)
         self.QUICK_ON_SHORT_TEXTS = config.QUICK_ON_SHORT_TEXTS  # type: ignore[misc]
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score one item (see `compute` of the metric)."""
-        return self.config.compute(**kwargs)
+        """Score one item (see `compute` of the metric), by that of its several expected answers that counts."""
+        references = kwargs.pop(EvalParam.GROUND_TRUTHS, None)
+        if references is None:
+            return self.config.compute(**kwargs)
+        from holodeck_action.metrics.references import counted_result
+
+        [texts] = references.values()
+        return counted_result(references, [self.config.compute(**{**kwargs, "ground_truth": text}) for text in texts])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "config":

@@ -36,6 +36,7 @@ class EvalParam(StrEnum):
     SIMULATED_USER = "simulated_user"
     OTHER_RESPONSE = "other_response"
     METADATA = "metadata"
+    GROUND_TRUTHS = "ground_truths"
 
 
 REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"

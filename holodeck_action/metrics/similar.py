@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from holodeck_action.metrics.base import BaseEvaluator, BuildContext, RetryConfi
 from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric, require_texts
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.references import counted_result
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.text_checks import EMPTY, LONGEST_NAME
 from holodeck_action.metrics.tools.matchers import format_text
@@ -122,23 +123,32 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
 
         given = {**kwargs, "ground_truth": self.config.value or kwargs.get("ground_truth")}
         answer, expected = require_texts(self.name, given, EvaluationError)
+        references = kwargs.get(EvalParam.GROUND_TRUTHS) if self.config.value is None else None
+        [texts] = [[expected]] if references is None else references.values()
         plan = self._embedder.plan
         facts: dict[str, Any] = {"embedding_model": f"{plan.provider}/{plan.name}"}
         for text, problem in ((answer, EMPTY), (expected, "the expected text is empty")):
             if not text.strip():
                 return self.config.result(0.0, problem, facts)
         try:
-            rows = await self._embedder.embed([answer, expected])
+            rows = await self._embedder.embed([answer, *texts])
         except ModelCallError as error:
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
-        first, second = rows.tolist()
+        first, *others = rows.tolist()
         if self._expected_texts is not None:
-            self._expected_texts.add(facts["embedding_model"], self.config.threshold, expected, second)
+            # Those of one case resemble each other.
+            self._expected_texts.add(facts["embedding_model"], self.config.threshold, texts[0], others[0])
+        results = [self._compare(first, second, facts) for second in others]
+        return results[0] if references is None else counted_result(references, results)
+
+    def _compare(
+        self, answer: Sequence[float], expected: Sequence[float], facts: Mapping[str, Any]
+    ) -> EvaluationResult:
         # A score decides as it is shown.
-        found = round(cosine(first, second), _DIGITS)
+        found = round(cosine(answer, expected), _DIGITS)
         reason = f"the embeddings of the answer and the expected text have the cosine {found:.{_DIGITS}f}"
-        return self.config.result(max(0.0, found), reason, {**facts, "dimensions": len(first)})
+        return self.config.result(max(0.0, found), reason, {**facts, "dimensions": len(answer)})
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:

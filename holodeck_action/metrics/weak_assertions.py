@@ -7,6 +7,7 @@ from itertools import chain, islice
 
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import mask_quotations, quoted
+from holodeck_action.suite.model.cases import EVERY
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 
@@ -85,14 +86,17 @@ def _named_metrics(spec: MetricSpec) -> list[tuple[str, Metric]]:
 
 def _non_numeric_value_notices(cases: tuple[Case, ...]) -> Iterator[str]:
     for turn in chain.from_iterable(case.turns for case in cases):
-        expected = turn.ground_truth
-        if expected is None:
+        if turn.ground_truth is None:
             continue
+        [(matching, texts)] = turn.references.items() if turn.references else [(EVERY, [turn.ground_truth])]
         for spec in turn.metrics:
             for name, config in _named_metrics(spec):
-                problem = config.expected_value_problem(expected)
-                if problem is not None and skip_reason(spec, turn) is None:
-                    value = f"the expected value {quoted(expected)}"
+                wrong = [
+                    (text, problem) for text in texts if (problem := config.expected_value_problem(text)) is not None
+                ]
+                if wrong and (matching == EVERY or len(wrong) == len(texts)) and skip_reason(spec, turn) is None:
+                    text, problem = wrong[0]
+                    value = f"the expected value {quoted(text)}"
                     yield f"{turn.mark}: {quoted(name)}: {value} {problem}, so no answer passes"
 
 

@@ -321,6 +321,7 @@ def _known_inputs(answer: Answer) -> dict[str, Any]:
         "response": answer.response,
         "query": turn.input,
         "ground_truth": turn.ground_truth,
+        "ground_truths": turn.references,
         "expected_tools": turn.expected_tools,
         "expected_trajectory": turn.expected_trajectory,
         "ground_truth_chunk_ids": turn.ground_truth_chunk_ids,

@@ -61,9 +61,8 @@ def content_hash(question: str, trajectory: Sequence[ExpectedTool] | None, gains
 
 def _turn_content(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dict[str, Any]:
     found: dict[str, Any] = {"input": turn.input}
-    ground_truth = turn.expected_answer if isinstance(turn, CaseEntry) else turn.ground_truth
-    if ground_truth is not None:
-        found["ground_truth"] = ground_truth
+    if turn.expected_answer is not None:
+        found["ground_truth"] = turn.expected_answer
     if expected is not None:
         found["expected_tools"] = {"order": expected.order, "tools": [_tool_content(tool) for tool in expected.tools]}
     if turn.files:

@@ -346,11 +346,10 @@ class CaseBuilder:
         if simulation is not None:
             of_user = simulation.metrics_of_user
             checks += self._table.specs(of_user, [raw["simulate"]] * len(of_user), self._document, inherited=False)
-        expected = entry.expected_answer if isinstance(entry, CaseEntry) else entry.ground_truth
         config = entry.turn_config if isinstance(entry, TurnEntry) else None
         return Turn(
             index=index,
-            texts=TurnTexts(entry.input or "", expected, self._texts),
+            texts=TurnTexts(entry.input or "", entry.expected_answer, self._texts),
             mark=self._document.mark(raw.line, raw.column),
             expected_tools=self._factory.build(entry.expected_tools),
             files=tuple(self._resolve_file(file) for file in entry.files or ()),
@@ -358,6 +357,7 @@ class CaseBuilder:
             turn_config=config or _NO_CONFIG,
             metrics=specs + checks if checks else specs,
             simulated_user=None if simulation is None else simulation.facts(),
+            references=entry.references,
         )
 
     def _resolve_file(self, file: FileInput) -> FileInput:

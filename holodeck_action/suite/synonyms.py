@@ -11,6 +11,7 @@ SYNONYMS = {
     " problem instruction",
     "ground_truth": "answer expected expected_answer expected_output expected_result expected_response reference"
     " reference_answer ideal ideal_answer gold gold_answer golden_answer correct_answer target solution output",
+    "ground_truths": "answers expected_answers references reference_answers gold_answers correct_answers targets",
     "retrieval_context": "context contexts document documents passage passages source sources",
     "expected_tools": "tool tools tool_calls expected_tool expected_tool_calls",
     "tags": "tag label labels category categories topic group",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,7 +83,8 @@ class Turn(Struct, frozen=True):
     `texts` stores `input` and `ground_truth`. `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a
     plain list) apply to the whole conversation and are set only on the last turn, which trajectory and retrieval
     metrics evaluate. `simulated_user` has texts about the conversation's simulated user by title, such as the goal;
-    None if no user is simulated. `said_by` is the author of a simulated user's input.
+    None if no user is simulated. `said_by` is the author of a simulated user's input. `references` has the expected
+    answers if there are several, by whether any must be matched, or all; `ground_truth` is then their text.
     """
 
     index: int
@@ -98,6 +99,7 @@ class Turn(Struct, frozen=True):
     ground_truth_chunk_ids: Mapping[str, float] | None = None
     simulated_user: Mapping[str, str] | None = None
     said_by: Speaker = ""
+    references: Mapping[str, Sequence[str]] | None = None
 
     @property
     def input(self) -> str:

@@ -310,9 +310,9 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
             "c.jsonl",
             '{"input": "a", "Expected answer (short)": "b"}',
             'c.jsonl:1:1: the column "Expected answer (short)" is not a field of a case (allowed: input, '
-            "ground_truth, expected_tools, files, retrieval_context, evaluations, expect, name, turns, simulate, id, "
-            'tags, weight): map it in the policy file, such as columns: {"Expected answer (short)": ground_truth}, or '
-            'null to leave it out; "*": null leaves out all such columns',
+            "ground_truth, ground_truths, expected_tools, files, retrieval_context, evaluations, expect, name, turns, "
+            'simulate, id, tags, weight): map it in the policy file, such as columns: {"Expected answer (short)": '
+            'ground_truth}, or null to leave it out; "*": null leaves out all such columns',
         ),
         ("c.csv", "The question\na\n", 'such as columns: {"The question": input}, or null'),
         ("c.csv", "input,Question\na,b\n", 'such as columns: {"Question": null}, which leaves it out; "*": null'),

@@ -159,7 +159,7 @@ def _differences(score: _Score, turn: TurnRecord) -> str:
         missing = "response" if turn.response is None else "ground_truth"
         return f"recorded {score.numbers['score']!r}, but the turn has no {missing}"
     try:
-        expected = _recompute(score.settings, turn.response, turn.ground_truth)
+        expected = _recompute(score.settings, turn.response, score.numbers.get("reference", turn.ground_truth))
     except (KeyError, TypeError, ValueError):
         return f"recorded {score.numbers['score']!r}, with settings that do not fit the metric"
     wrong = [

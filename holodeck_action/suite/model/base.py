@@ -137,6 +137,11 @@ def text_or_mapping(value: Any) -> str:
     return "text" if isinstance(value, str) else "mapping"
 
 
+def list_or_mapping(value: Any) -> str:
+    """Return the tag of the form that a value has, where a file may give a list or a mapping."""
+    return "mapping" if isinstance(value, dict) else "list"
+
+
 class EmptyAsNone:
     """Annotation of an optional value: an empty string, such as from an empty `${VARIABLE}`, is read as None."""
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.seam.registry import simulation_type
@@ -15,6 +15,7 @@ from holodeck_action.suite.model.base import (
     MaybeText,
     NonBlank,
     Number,
+    list_or_mapping,
 )
 from holodeck_action.suite.model.expected_tools import ExpectedToolsField, check_json
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric
@@ -56,6 +57,8 @@ GroundTruth = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"\S"}, {"type": ["number", "boolean"]}]}),
 ]
 """An expected answer, kept as it is written in the file: `42`, `1.10` and `yes` are text."""
+ANY, EVERY = "any", "all"
+"""Whether the answer must match one of several expected answers, of which the best match counts, or all of them."""
 FreeMapping = Annotated[dict[str, Any], AfterValidator(check_json)]
 """A free-form mapping of JSON values."""
 
@@ -87,6 +90,13 @@ class FileInput(FormatModel):
         return self
 
 
+class EveryAnswer(FormatModel):
+    """`ground_truths` as a mapping: the answer must match each of these texts; the worst match counts."""
+
+    all: Annotated[list[GroundTruth], Field(min_length=1)]
+    """The expected answers. Example: `[Leeds, tomorrow]`."""
+
+
 class AskedEntry(FormatModel):
     """Base class of cases and turns: a question and what is expected of the answer."""
 
@@ -94,6 +104,15 @@ class AskedEntry(FormatModel):
     """The question to the agent. Example: `How long can I return a parcel?`."""
     ground_truth: GroundTruth | None = None
     """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `Within 30 days.`."""
+    ground_truths: (
+        Annotated[
+            Annotated[list[GroundTruth], Field(min_length=1), Tag("list")] | Annotated[EveryAnswer, Tag("mapping")],
+            Discriminator(list_or_mapping),
+        ]
+        | None
+    ) = None
+    """Several expected answers, of which the best match counts, instead of `ground_truth`. Example: `[Leeds, in
+    Leeds]`."""
     expected_tools: LazySection[ExpectedToolsField] | None = None
     """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
     files: LazySection[Annotated[list[FileInput], Field(max_length=10)]] | None = None
@@ -106,6 +125,24 @@ class AskedEntry(FormatModel):
     expect: list[CheckMetric] | None = None
     """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with other settings as further keys. A mapping
     of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
+
+    @model_validator(mode="after")
+    def _check_answers(self) -> Self:
+        if self.ground_truth is not None and self.ground_truths is not None:
+            raise PydanticCustomError("ground_truths", "has all expected answers: leave out ground_truth")
+        return self
+
+    @property
+    def references(self) -> dict[str, list[str]] | None:
+        """The expected answers if there are several, by whether any must be matched, or all."""
+        several = self.ground_truths
+        return None if several is None else {EVERY: several.all} if isinstance(several, EveryAnswer) else {ANY: several}
+
+    @property
+    def expected_answer(self) -> str | None:
+        """The expected answer, or the text of several; None if there is none."""
+        joint = "\nand: " if isinstance(self.ground_truths, EveryAnswer) else "\nor: "
+        return self.ground_truth if self.references is None else joint.join(*self.references.values())
 
 
 class TurnEntry(AskedEntry):
@@ -156,16 +193,16 @@ class CaseEntry(AskedEntry):
                 "cannot be combined with {keys}: the simulated user writes the inputs; keep simulate or {keys}",
                 {"keys": " and ".join(others), "at_key": True},
             )
-        if simulation.expected_answer is not None and self.ground_truth is not None:
-            raise PydanticCustomError("ground_truth", "is also given as expected_outcome of simulate; give only one")
+        if simulation.expected_answer is not None and super().expected_answer is not None:
+            given = "ground_truth" if self.ground_truths is None else "ground_truths"
+            raise PydanticCustomError(given, "is also given as expected_outcome of simulate; give only one")
         return self
 
     @property
     def expected_answer(self) -> str | None:
         """The expected answer of the case, or of the conversation with a simulated user; None if it has none."""
-        if self.simulate is not None and self.ground_truth is None:
-            return self.simulate.expected_answer
-        return self.ground_truth
+        found = super().expected_answer
+        return found if found is not None or self.simulate is None else self.simulate.expected_answer
 
 
 class TableCase(CaseEntry):

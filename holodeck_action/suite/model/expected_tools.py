@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.model.base import FormatModel, Integer, text_or_mapping
+from holodeck_action.suite.model.base import FormatModel, Integer, list_or_mapping, text_or_mapping
 from holodeck_action.suite.model.patterns import pattern_problem
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
@@ -53,10 +53,6 @@ def _check_tool_name(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("tool_name", "must not be blank: a blank name matches every call and asserts nothing")
     return value
-
-
-def _list_or_mapping(value: Any) -> str:
-    return "mapping" if isinstance(value, dict) else "list"
 
 
 ToolName = Annotated[
@@ -122,5 +118,5 @@ class OrderedExpectation(FormatModel):
 
 ExpectedToolsField = Annotated[
     Annotated[list[ExpectedToolItem], Tag("list")] | Annotated[OrderedExpectation, Tag("mapping")],
-    Discriminator(_list_or_mapping),
+    Discriminator(list_or_mapping),
 ]

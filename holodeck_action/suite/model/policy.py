@@ -22,6 +22,7 @@ from holodeck_action.suite.model.base import (
     UnitInterval,
     WrittenId,
     WrittenText,
+    list_or_mapping,
 )
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
 from holodeck_action.suite.model.cases import TableCase, Weight
@@ -53,7 +54,7 @@ class RetrievalOverlay(FormatModel):
     ground_truth_chunk_ids: Annotated[
         Annotated[list[WrittenId], Field(min_length=1), Tag("list")]
         | Annotated[dict[WrittenId, Weight], Field(min_length=1), Tag("mapping")],
-        Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),
+        Discriminator(list_or_mapping),
     ]
     """Ids of the relevant chunks: a list, or a mapping id → gain. Example: `[policy-3, policy-7]`."""
 

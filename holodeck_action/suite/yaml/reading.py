@@ -73,7 +73,7 @@ _NORMAL, _FREE_FORM, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
 _MODES = {
     "ground_truth": _WRITTEN,
     **dict.fromkeys(CHECKS_OF_TEXT, _WRITTEN),
-    **dict.fromkeys(("contains_any", "contains_all"), _WRITTEN_ITEMS),
+    **dict.fromkeys(("contains_any", "contains_all", "ground_truths"), _WRITTEN_ITEMS),
     "api_key": _WRITTEN,
     "password": _WRITTEN,
     "username": _WRITTEN,
