@@ -20,21 +20,18 @@ from msgspec.structs import replace
 from holodeck_action.decide.verdict import TurnVerdict
 from holodeck_action.record.disk import DISK, Disk, stage_file
 from holodeck_action.record.serialization import to_json
+from holodeck_action.reports.case_text import CALLS_SHOWN, TEXT_LIMIT, turn_lines
 from holodeck_action.reports.comment.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, render_custom
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
-from holodeck_action.reports.phrases import VERDICTS, call_text, place
-from holodeck_action.reports.report_views import CaseView, Report, TurnView, cases_in_suite_order
-from holodeck_action.reports.simulated_users import SPEAKERS
+from holodeck_action.reports.phrases import VERDICTS, place
+from holodeck_action.reports.report_views import CaseView, Report, cases_in_suite_order
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.csv_cells import guard_cell
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line
-
-_TEXT_LIMIT = 2000
-_CALLS_SHOWN = 20
 
 
 def junit(report: Report) -> Iterator[str]:
@@ -89,7 +86,7 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     yield (
         "omitted",
         "cases that passed or assert nothing: inputs, answers and scores; other cases: scores, texts beyond "
-        f"{_TEXT_LIMIT:,} characters, tool calls beyond {_CALLS_SHOWN} per turn, and trials other than the one that "
+        f"{TEXT_LIMIT:,} characters, tool calls beyond {CALLS_SHOWN} per turn, and trials other than the one that "
         "explains the outcome; results.json has everything",
     )
 
@@ -118,21 +115,9 @@ def _testcase_lines(case: CaseView, report: Report) -> Iterator[str]:
         yield "<system-out>"
         yield from map(_escape_text, case.user)
         for turn in case.turns:
-            yield from _turn_lines(turn, with_number=len(case.turns) > 1)
+            yield from (escape(line, quote=False) for line in turn_lines(turn, with_number=len(case.turns) > 1))
         yield "</system-out>"
     yield "</testcase>"
-
-
-def _turn_lines(turn: TurnView, *, with_number: bool) -> Iterator[str]:
-    if with_number:
-        yield f"turn {turn.index}"
-    yield f"{SPEAKERS[turn.said_by].lower()}: {_escape_text(turn.input)}"
-    if turn.response is not None:
-        yield f"answer: {_escape_text(turn.response)}"
-    if turn.ground_truth is not None:
-        yield f"expected: {_escape_text(turn.ground_truth)}"
-    for call in turn.tool_calls[:_CALLS_SHOWN]:
-        yield f"tool: {_escape_text(call_text(call))}"
 
 
 def _seconds_text(milliseconds: float) -> str:
@@ -144,7 +129,7 @@ def _attributes_text(values: dict[str, str]) -> str:
 
 
 def _escape_text(text: str) -> str:
-    return escape(lines_of(text, _TEXT_LIMIT), quote=False)
+    return escape(lines_of(text, TEXT_LIMIT), quote=False)
 
 
 FORMATS = ("markdown", "junit", "json", "csv", "console")
@@ -324,4 +309,4 @@ def _turn_rows(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:
 
 
 def _cell_text(text: str) -> str:
-    return guard_cell(one_line(text, _TEXT_LIMIT))
+    return guard_cell(one_line(text, TEXT_LIMIT))

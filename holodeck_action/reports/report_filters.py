@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from holodeck_action.decide.error_table import ACTIONS
 from holodeck_action.reports.causes import causes_of
+from holodeck_action.reports.comment.comment_view import failing_examples
 from holodeck_action.reports.comparison import answer_on_base
 from holodeck_action.reports.comparison_filters import value_as
 from holodeck_action.reports.headline import MARKDOWN, Headline
@@ -25,6 +26,11 @@ def causes(report: Fields) -> Any:
     return wrap(causes_of(value_as(Report, report)))
 
 
+def examples(report: Fields) -> Iterator[dict[str, Any]]:
+    """Yield what the macro `open` of comment_cases.md.j2 shows of each failing case."""
+    return failing_examples(value_as(Report, report))
+
+
 def base_answer(report: Fields, case: Fields) -> Untrusted | None:
     """Return the base's answer in a case that got worse; None for another case or if there was no answer."""
     comparison = value_as(Report, report).comparison
@@ -41,6 +47,7 @@ def action(actor: Any) -> str:
 REPORT_FILTERS: dict[str, Callable[..., Any]] = {
     "headline": headline,
     "causes": causes,
+    "examples": examples,
     "base_answer": base_answer,
     "action": action,
 }

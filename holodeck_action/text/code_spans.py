@@ -40,15 +40,15 @@ def cell(text: str, limit: int = 120) -> str:
     return _span(shown).replace("|", r"\|")
 
 
-def fence(text: str, limit: int = 2000) -> str:
+def fence(text: str, limit: int = 2000, *, wrapped: bool = True) -> str:
     """Return a fenced code block with blank lines around it, so that it is a separate block wherever it is inserted.
 
     Args:
         text: untrusted text.
         limit: maximum number of characters shown.
+        wrapped: whether to break long lines, since GitHub does not wrap code blocks.
     """
-    # GitHub does not wrap code blocks.
-    shown = lines_of(text, limit, wrapped=True)
+    shown = lines_of(text, limit, wrapped=wrapped)
     marks = "`" * max(3, 1 + _longest_run(shown))
     return f"\n\n{marks}text\n{shown or EMPTY}\n{marks}\n\n"
 

@@ -73,7 +73,7 @@ def test_the_base_is_kept_beside_the_results_and_everything_is_computed_from_the
     assert json.loads((project.folder / "again" / "verdict.json").read_bytes()) == verdict
     shown = project.run("report", "out/results.json", "--format", "markdown")
     assert "**2 cases got worse** compared with `base/results.json`" in shown.stdout
-    assert shown.stdout.count("Answer on `base/results.json`:\n\n```text\n0\n```") == 1
+    assert shown.stdout.count("\nanswer of the base, which passed: 0\n") == 1
 
 
 @pytest.mark.proves("Gates: max_regressions")
@@ -322,5 +322,5 @@ def test_one_regression_in_a_thousand_turns_is_named_on_the_first_screen(tmp_pat
     assert "answer:   no" in first
     assert "1 case got worse; pass rate −0.5 points, within noise at 200 cases" in finished.stdout
     shown = project.run("report", "out/results.json", "--format", "markdown").stdout
-    assert shown.index("#### ❌ case 137") < 400
-    assert shown.index("- Turn 2: ROUGE 0, needs 0.50") < 500
+    assert shown.index("(rouge 0, needs 0.50)") < shown.index("❌ <b>case 137</b>") < 500
+    assert "(turn 2 of 5, counted from 0)" in shown

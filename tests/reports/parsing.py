@@ -13,11 +13,12 @@ OUR_HTML = {
     "<details>",
     "<details open>",
     "</details>",
-    "<summary>Input, answer, expected answer and tool calls</summary>",
+    "<summary>Copy for a coding agent</summary>",
+    "<summary>More failing cases</summary>",
     "<summary>All terms that differ from the base</summary>",
 }
 
-_COUNTED = re.compile(r"<summary>\d+ (passing|cases? by trial)</summary>")
+_COUNTED = re.compile(r"<summary>\d+ (passing|cases? by trial|quarantined, without effect on the verdict)</summary>")
 
 STRUCTURE = {
     *("heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "fence", "html_block", "hr"),

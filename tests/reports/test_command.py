@@ -49,7 +49,7 @@ def test_a_run_writes_the_reports_beside_its_results(evaluated: Project) -> None
     ]
     report = (evaluated.out / "report.md").read_text()
     assert report.startswith("## ❌ tested\n\n**3 of 5 passed, all must pass**")
-    assert "#### ❌ case 1\n" in report
+    assert "\n❌ <b>case 1</b> · " in report
     root = etree.parse(evaluated.out / "junit.xml").getroot()
     assert [item.get("name") for item in root.iter("testcase") if item.find("failure") is not None] == [
         "case 1",

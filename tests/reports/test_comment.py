@@ -55,7 +55,7 @@ AT = LinkContext(SERVER, "octo/shop", A, RUN)
 SENTINEL = "qzxq"
 LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(
-    r"<summary>(All terms that differ from the base|"
+    r"<summary>(All terms that differ from the base|Copy for a coding agent|"
     r"\d+ (passed|(more )?of the \d+ failing cases|quarantined, without effect on the verdict)|"
     r"(\d+ of )?\d+ gates? (violated|undecided|not judged|passed) · metrics(: .+)?)</summary>"
 )

@@ -86,8 +86,8 @@ def test_what_is_left_out_first() -> None:
         sizes.append(
             (
                 "`passing 299`" in text,
-                "\nthe answer" in text,
-                "- bleu 0.10, needs 0.50: compared" in text,
+                "got: the answer" in text,
+                "bleu 0.10, needs 0.50: compared" in text,
                 "failing 4" in text,
                 "| `bleu` |" in text,
             )
@@ -96,8 +96,8 @@ def test_what_is_left_out_first() -> None:
         (True, True, True, True, True),
         (False, True, True, True, True),
         (False, False, True, True, True),
-        (False, False, False, True, True),
-        (False, False, False, False, True),
+        (False, False, True, True, True),
+        (False, False, True, False, True),
     ]
 
 
@@ -178,12 +178,8 @@ def test_the_whole_report_of_every_outcome() -> None:
         "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
         "| ❌ | `max_errors` | 1 case in error; none is allowed |",
         "| `toxicity` | 0.20 | ≤ 0.50 |",
-        "#### ❌ two turns",
-        "Failed · `suites/one/agent.yaml:3`",
-        "- Turn 1: bleu 0.10, needs 0.50: compared",
-        '1. `search(q="x") → {"hits": 2}`',
-        "#### 🚧 is quarantined",
-        "Quarantined (it has failed)",
+        "❌ <b>two turns</b> · `suites/one/agent.yaml:3`<br>bleu 0.10, needs 0.50: compared",
+        "<summary>1 quarantined, without effect on the verdict</summary>",
         "<summary>2 passing</summary>",
         "| `passes` | `suites/one/agent.yaml:3` | `bleu` 0.90 |",
         "1 informational, without an assertion: `only informs`",
@@ -194,7 +190,7 @@ def test_the_whole_report_of_every_outcome() -> None:
     ):
         assert part in text, part
     assert "asserting nothing" not in text
-    assert text.index("#### ❌") < text.index("#### ⚠️") < text.index("2 passing")
+    assert text.index("❌ <b>") < text.index("⚠️ <b>") < text.index("2 passing")
 
 
 def test_metrics_that_only_inform_are_named() -> None:

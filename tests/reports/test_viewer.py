@@ -192,7 +192,7 @@ def test_details_that_have_no_room_are_left_out_the_passing_ones_first() -> None
     view = PageView([conclude(made)], 1, results="out/results.json")
     whole = Page(b"".join(render_page(view)).decode())
     assert (len(whole.details), whole.head["omitted"]) == (600, None)
-    room = sum(len(text) for attributes, text in whole.scripts if attributes.get("class") == "chunk") // 2
+    room = sum(len(text) for attributes, text in whole.scripts if attributes.get("class") == "chunk") * 2 // 3
     found = Page(b"".join(render_page(view, most_details=room)).decode())
     assert len(found.index["id"]) == 600
     kept = len(found.details)

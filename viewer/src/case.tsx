@@ -109,6 +109,12 @@ function Trials(props: Properties & { detail: Detail; copy: (what: string, text:
   return (
     <>
       {!said && index.reason[row] && index.outcome[row] !== "passed" && <p class="reason" dir="auto">{visible(index.reason[row]!)}</p>}
+      {detail.task && (
+        <p class="line">
+          <IconButton name="copy" label="Copy this case as a task" text="Copy for a coding agent"
+            onClick={() => props.copy("Task", detail.task!)} />
+        </p>
+      )}
       {detail.remarks.map((remark) => <p class="remark" dir="auto">{visible(remark)}</p>)}
       {(detail.trials.length > 1 || runs.length > 0) && (
         <div class="line choices">

@@ -247,4 +247,6 @@ export interface Detail {
   pair?: PairSettings;
   /** The same case in the other runs of a page of several. */
   others?: (Trial[] | null)[];
+  /** A failing case as a task for a coding agent; absent for others. */
+  task?: string;
 }

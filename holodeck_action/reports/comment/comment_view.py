@@ -10,6 +10,7 @@ from typing import Any
 from holodeck_action.decide.compare.comparison import Comparison, Difference
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateState
+from holodeck_action.reports.case_text import agent_text
 from holodeck_action.reports.causes import MAX_UNGROUPED, Cause, causes_of
 from holodeck_action.reports.comparison import answer_on_base, notable_usage, state_text, values_text
 from holodeck_action.reports.first_lines import comparison_notices
@@ -18,11 +19,12 @@ from holodeck_action.reports.phrases import call_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.reports.terms import PULL_REQUEST
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.text.code_spans import inline_code
+from holodeck_action.text.code_spans import fence, inline_code
 from holodeck_action.text.prose import difference, prose
 
 _MAX_ANSWER = 500
 _CALLS_SHOWN = 3
+_MAX_TASK = 4000
 _GATE_STATES: dict[GateState, str] = {
     "failed": "violated",
     "undetermined": "undecided",
@@ -49,6 +51,15 @@ def comment_variables(report: Report) -> dict[str, Any]:
         "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
     }
+
+
+def failing_examples(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield the template variables of each failing case in the order of the causes, without errors of several cases."""
+    causes = causes_of(report)
+    alone = sum(len(cause.cases) for cause in causes) == 1
+    for cause in causes:
+        if not cause.is_same_error:
+            yield from (_example_variables(report, cause, case, alone=alone) for case in cause.cases)
 
 
 def _choose_examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
@@ -93,6 +104,7 @@ def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: b
         "said_by": wrap(f" · {case.user[0]}") if case.user else None,
         "lines": lines,
         # A command that a code span would change could not be typed.
+        "task": fence(agent_text(report, case), _MAX_TASK, wrapped=False),
         "command": None if command is None or "|" in command else inline_code(command, 2 * len(command)),
     }
 

@@ -13,6 +13,7 @@ from holodeck_action.decide.survey import judge_cases
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import CaseRecord
 from holodeck_action.record.stored_cases import case_ids
+from holodeck_action.reports.case_text import agent_text
 from holodeck_action.reports.comment.places import line_url
 from holodeck_action.reports.comparison import step_text
 from holodeck_action.reports.conclusion import Conclusion
@@ -60,7 +61,7 @@ class Row(Struct, frozen=True):
 
     `position` is the index of the case in the suite, or the number of the suite's cases if only the base has the case.
     `case_change` describes the change if the case passes on one side and fails on the other. `trials` describes
-    repeated trials. `others` has the case in each other run of the page.
+    repeated trials. `others` has the case in each other run of the page. `task` has a failing case for a coding agent.
     """
 
     suite: int
@@ -74,6 +75,7 @@ class Row(Struct, frozen=True):
     base_verdict: CaseVerdict | None
     trials: str | None = None
     others: tuple[CaseInRun | None, ...] = ()
+    task: str | None = None
 
     @property
     def latest_case(self) -> CaseRecord:
@@ -83,7 +85,8 @@ class Row(Struct, frozen=True):
 
     def detail(self) -> dict[str, Any]:
         """Return the details of the case in the form of `case_detail`."""
-        return case_detail(self.case, self.verdict, self.base, self.base_verdict, self._remarks(), self.others)
+        sides = (self.case, self.verdict, self.base, self.base_verdict)
+        return case_detail(*sides, self._remarks(), self.others) | ({"task": self.task} if self.task else {})
 
     def _remarks(self) -> Iterator[str]:
         if self.trials is not None:
@@ -168,6 +171,9 @@ class _Rows:
                 None if at is None else self._base[at],
                 None if at is None else self._before[at],
                 case_trials_text(self._view(position)) if case.repeat > 1 else None,
+                task=agent_text(self.report, self._view(position))
+                if self._verdicts[position].outcome in ("failed", "error")
+                else None,
             )
 
     def base_only_rows(self) -> Iterator[Row]:

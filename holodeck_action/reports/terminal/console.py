@@ -65,7 +65,7 @@ _COLOURS = {
 
 def console_report(report: Report) -> Iterator[str]:
     """Yield the lines of a report as plain text for logs."""
-    return (f"{line}\n" for line in _lines(report))
+    return (f"{line}\n" for line, _ in _pieces(report, None))
 
 
 def print_report(report: Report, stream: TextIO, terminal: Terminal) -> None:
@@ -87,46 +87,47 @@ def _head_lines(report: Report) -> Iterator[str]:
         yield f"note: {one_line(notice, 500)}"
 
 
-def _lines(report: Report) -> Iterator[str]:
-    yield from _head_lines(report)
+def _pieces(report: Report, width: int | None) -> Iterator[tuple[str | Table, str]]:
+    """Yield the lines of a report with their styles. For a terminal of `width` columns, a table has the metrics."""
+    first, *notices = _head_lines(report)
+    yield first, "bold"
+    yield from ((notice, "dim") for notice in notices)
     causes = causes_of(report)
-    for _, lines in _attention_blocks(report, causes):
-        yield ""
-        yield from lines
+    for outcome, (title, *lines) in _attention_blocks(report, causes):
+        yield from (("", ""), (title, f"bold {_COLOURS[outcome]}"), *((line, "") for line in lines))
     if report.comparison is not None:
-        yield ""
-        yield from comparison_lines(report.comparison, report.folder, regressed=False)
+        sentence, *lines = comparison_lines(report.comparison, report.folder, regressed=False)
+        worse = count_gating(report.comparison.regressed) > 0
+        yield from (("", ""), (sentence, "bold red" if worse else "bold"), *((line, "") for line in lines))
     elif report.base_missing is not None:
-        yield f"Not compared with a base: {one_line(report.base_missing, 1000)}"
+        yield f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow"
     if report.informational:
-        yield ""
-        yield _informational_line(report)
+        yield from (("", ""), (_informational_line(report), "dim"))
     if report.metrics:
-        yield ""
-        yield from _metric_lines(_shown_metrics(report))
-        yield from filter(None, [more_metrics(report.metrics)])
-        yield from _lines_below_metrics(report)
-    yield from _history_lines(report)
-    yield ""
-    for gate in report.gates:
-        yield gate_line(gate)
-    yield ""
-    yield from _cause_lines(causes)
-    yield from _calls_lines(report)
-    yield from _end_lines(report, causes)
-
-
-def _shown_metrics(report: Report) -> Sequence[MetricView]:
-    return [*(report.metrics[at] for at in metric_rows(report.metrics)), *joined_metrics(report.metrics)]
+        yield "", ""
+        shown = [*(report.metrics[at] for at in metric_rows(report.metrics)), *joined_metrics(report.metrics)]
+        yield from ((line, "") for line in _metric_lines(shown)) if width is None else _metric_table(shown, width)
+        yield from ((line, "dim") for line in _lines_below_metrics(report))
+    yield from ((line, "dim") for line in _history_lines(report))
+    yield "", ""
+    yield from ((gate_line(gate), _COLOURS[gate.state]) for gate in report.gates)
+    yield "", ""
+    yield from ((line, "dim") for line in (*_cause_lines(causes), *_calls_lines(report)))
+    *counts, verdict = _end_lines(report, causes)
+    yield from ((line, "") for line in counts)
+    yield verdict, f"bold {_COLOURS[report.outcome]}"
 
 
 def _lines_below_metrics(report: Report) -> Iterator[str]:
     """Yield the lines below the table of metrics."""
+    yield from filter(None, [more_metrics(report.metrics)])
     for metric in report.metrics:
         if metric.within_noise:
             yield f"{one_line(metric.name, 60)}: {noise_text(metric)}"
-    yield from _panel_lines(report)
-    yield from _contradiction_lines(report)
+    for panel in report.panels:
+        yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
+    for found in report.contradictions:
+        yield f"{one_line(found.metric, 60)}: {contradiction_text(found)}"
     yield from _card_lines(report)
     yield from _probe_lines(report)
     if report.trial_rates is not None:
@@ -143,18 +144,6 @@ def _history_lines(report: Report) -> Iterator[str]:
         yield ""
         yield f"history of {runs_text(len(report.history.runs))}, newest last"
         yield from history_lines(report.history)
-
-
-def _panel_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each panel of judges, about their agreement."""
-    for panel in report.panels:
-        yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
-
-
-def _contradiction_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each judge that contradicted itself."""
-    for found in report.contradictions:
-        yield f"{one_line(found.metric, 60)}: {contradiction_text(found)}"
 
 
 def _card_lines(report: Report) -> Iterator[str]:
@@ -336,49 +325,11 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     """Write a report to a terminal, or to a log with colours; if `width` is None, lines are not wrapped."""
     from rich.text import Text
 
-    def print_line(text: str, style: str = "") -> None:
-        lines = text.split("\n") if width is None else [wrap_line(line, width) for line in text.split("\n")]
-        console.print(Text("\n".join(lines), style=style), soft_wrap=True)
-
-    first, *notices = _head_lines(report)
-    print_line(first, "bold")
-    for notice in notices:
-        print_line(notice, "dim")
-    causes = causes_of(report)
-    for outcome, (title, *lines) in _attention_blocks(report, causes):
-        print_line(f"\n{title}", f"bold {_COLOURS[outcome]}")
-        print_line("\n".join(lines))
-    if report.comparison is not None:
-        sentence, *lines = comparison_lines(report.comparison, report.folder, regressed=False)
-        worse = count_gating(report.comparison.regressed) > 0
-        print_line(f"\n{sentence}", "bold red" if worse else "bold")
-        print_line("\n".join(lines))
-    elif report.base_missing is not None:
-        print_line(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
-    if report.informational:
-        print_line(f"\n{_informational_line(report)}", "dim")
-    if report.metrics:
-        print_line("")
-        table, left_out = _metric_table(_shown_metrics(report), console.width)
-        console.print(table)
-        if more := more_metrics(report.metrics):
-            print_line(more, "dim")
-        if left_out:
-            print_line(f"not shown at this width: {', '.join(left_out)}", "dim")
-        for line in _lines_below_metrics(report):
-            print_line(line, "dim")
-    for line in _history_lines(report):
-        print_line(line, "dim")
-    print_line("")
-    for gate in report.gates:
-        print_line(gate_line(gate), _COLOURS[gate.state])
-    print_line("")
-    for line in [*_cause_lines(causes), *_calls_lines(report)]:
-        print_line(line, "dim")
-    *counts, verdict = _end_lines(report, causes)
-    for line in counts:
-        print_line(line)
-    print_line(verdict, f"bold {_COLOURS[report.outcome]}")
+    for piece, style in _pieces(report, console.width):
+        if isinstance(piece, str):
+            console.print(Text(piece if width is None else wrap_line(piece, width), style=style), soft_wrap=True)
+        else:
+            console.print(piece)
 
 
 _OMISSION_ORDER = ("does not apply", "not evaluated", "needs")
@@ -387,8 +338,8 @@ _COLUMN_GAP = 2
 """Number of spaces before a column."""
 
 
-def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, list[str]]:
-    """Return the table of metrics for a terminal width, and the names of the omitted columns.
+def _metric_table(metrics: Sequence[MetricView], width: int) -> Iterator[tuple[str | Table, str]]:
+    """Yield the table of metrics for a terminal width, then a line with the names of the omitted columns, if any.
 
     Columns are omitted until the longest word in the metrics' names fits, since words are not broken.
     """
@@ -412,4 +363,6 @@ def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, lis
     for name, metric, cells in rows:
         troubled = "red" if metric.failed else "yellow" if metric.errors else ""
         table.add_row(Text(name), *(cells[head] for head in heads), style=troubled)
-    return table, left_out
+    yield table, ""
+    if left_out:
+        yield f"not shown at this width: {', '.join(left_out)}", "dim"
