@@ -21,7 +21,8 @@ from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.flags import MODEL_CALLS
 from holodeck_action.run.options.request import flags_from
-from holodeck_action.run.preflight import judge_problems, settings_of
+from holodeck_action.run.options.settings import merge
+from holodeck_action.run.preflight import judge_problems
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.signals import stop_on_signals
@@ -100,7 +101,7 @@ def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: 
         raise ConfigurationError(
             [f"--judge {judge}: no case of {path} has a metric that compares answers; add one of type preference"]
         )
-    settings = replace(settings_of(loaded, flags, context), compared=True)
+    settings = replace(merge(suite, flags, loaded.environ), compared=True)
     problems = judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))

@@ -11,19 +11,19 @@ from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_path
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.case_choice import check_bounds_attainable
 from holodeck_action.run.loading import (
     LoadedSuite,
     SuiteContext,
     display_folder,
     display_path,
     load_one_suite,
+    with_lines,
 )
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.preflight import (
-    gate_problems,
-    settings_of,
-)
+from holodeck_action.run.options.settings import SettingsError, merge
+from holodeck_action.run.preflight import gate_problems, settings_problem
 from holodeck_action.run.run import Run
 from holodeck_action.run.stored import check_stored, find_stored_run
 from holodeck_action.suite.applicability import case_asserts
@@ -90,7 +90,11 @@ def prepare_stored(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
     stored = find_stored_run(results, read_results(results), loaded)
-    settings = settings_of(loaded, flags, context, stored.cases)
+    settings = merge(suite, flags, loaded.environ)
+    try:
+        check_bounds_attainable(settings, suite, stored.cases)
+    except SettingsError as error:
+        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
     scored = has_score_gate(settings.gates)
     if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
         raise ConfigurationError(

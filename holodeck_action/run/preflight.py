@@ -135,30 +135,6 @@ def _unmergeable_settings(suite: Run) -> Iterator[str | LocatedProblem]:
         yield suite_problem(suite.suite, suite.display_folder, suite.suite.card_marks[0], "judges.cards", message)
 
 
-def settings_of(
-    loaded: LoadedSuite, flags: Flags, context: SuiteContext, cases: Sequence[Case] | None = None
-) -> Settings:
-    """Return the settings of a suite.
-
-    Args:
-        loaded: the suite.
-        flags: options of the command line.
-        context: environment, folders and permissions of suites.
-        cases: the cases with which the gates must be attainable; None to leave that unchecked.
-
-    Raises:
-        ConfigurationError: a setting cannot be used.
-    """
-    try:
-        settings = merge(loaded.suite, flags, loaded.environ)
-        if cases is not None:
-            check_bounds_attainable(settings, loaded.suite, cases)
-    except SettingsError as error:
-        shown = display_folder(loaded.suite.folder, context.cwd)
-        raise ConfigurationError(with_lines([settings_problem(loaded.suite, shown, error)], [loaded])) from error
-    return settings
-
-
 def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> str | LocatedProblem:
     """Return the problem of a setting, with the setting's line if it is in the policy file."""
     setting = error.setting or ""

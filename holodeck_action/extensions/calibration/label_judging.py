@@ -36,7 +36,7 @@ from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folde
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.action_inputs import Flags
-from holodeck_action.run.preflight import settings_of
+from holodeck_action.run.options.settings import merge
 from holodeck_action.run.run import Run, StoredRun
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
@@ -113,7 +113,7 @@ def prepare_labels(
         cases = _build_cases(labels, suite, specs)
     except LabelError as error:
         raise ConfigurationError(error.lines) from error
-    settings = settings_of(loaded, flags, context)
+    settings = merge(suite, flags, loaded.environ)
     if of_pairs:
         settings = structs.replace(settings, compared=True)
     judged_suite = structs.replace(suite, cases=tuple(case for case, _ in cases))
