@@ -57,7 +57,7 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
             with progress.phase("loading suite and results"):
                 reason = "a record holds the answers of a single suite; give that suite"
                 loaded = load_one_suite(suite, context, reason, flags.run_flags)
-                prepared = [prepare_stored(results, loaded, flags, context, flags.output_dir)]
+                prepared = [prepare_stored(results, loaded, flags, context)]
             ui = Ui(caller, flags, claims, progress, flags.output_dir, template)
             done = evaluate(prepared, context, ui)
         except ConfigurationError:
@@ -67,9 +67,7 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
     return flags.process_exit_code(done.exit_code)
 
 
-def prepare_stored(
-    results: GivenPath, loaded: LoadedSuite, flags: Flags, context: SuiteContext, output_dir: GivenPath | None
-) -> Run:
+def prepare_stored(results: GivenPath, loaded: LoadedSuite, flags: Flags, context: SuiteContext) -> Run:
     """Prepare a suite to grade the answers of a record again; the suite's target is ignored.
 
     Args:
@@ -77,14 +75,13 @@ def prepare_stored(
         loaded: the suite whose metrics, judges, gates and budget apply.
         flags: the command line.
         context: environment, folders and permissions of suites.
-        output_dir: folder for the new record; None to write no files.
 
     Raises:
         ConfigurationError: the file is not a record, its cases differ from the suite's, no gate or metric can fail with
             these cases, a judge cannot be used, or the new record would overwrite the file.
     """
-    suite = loaded.suite
-    place, shown = display_path(suite, context.cwd), display_folder(suite.folder, context.cwd)
+    suite, output_dir = loaded.suite, flags.output_dir
+    shown = display_folder(suite.folder, context.cwd)
     if output_dir is not None and output_dir.real == results_path(results).parent.real:
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
@@ -95,10 +92,8 @@ def prepare_stored(
         check_bounds_attainable(settings, suite, stored.cases)
     except SettingsError as error:
         raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
-    scored = has_score_gate(settings.gates)
-    if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
-        raise ConfigurationError(
-            [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
-        )
+    if stored.cases and not has_score_gate(settings.gates) and not any(map(case_asserts, stored.cases)):
+        reason = f"nothing can fail in the cases of {results}: every metric is informational or disabled"
+        raise ConfigurationError([f"{display_path(suite, context.cwd)}: {reason}"])
     problems = gate_problems(settings.gates, settings.baseline, flags, suite, stored.cases, shown)
     return check_stored(str(results_path(results)), loaded, stored, settings, context, problems)
