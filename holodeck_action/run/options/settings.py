@@ -7,11 +7,12 @@ variables, defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
+from pydantic import BaseModel
 
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.suite.applicability import case_asserts, compares_answers
@@ -27,8 +28,6 @@ from holodeck_action.suite.model.policy import (
     why_no_gate_fails,
 )
 from holodeck_action.suite.values import Case, Suite
-
-T = TypeVar("T")
 
 _DEFAULT_BASELINE = Baseline.model_construct()
 _BOOLEANS = {
@@ -126,32 +125,21 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
             ignored.
     """
     limits = flags.override("limits", suite.policy.limits)
-    own = suite.agent.execution
-    shared = suite.project.execution
     budget = suite.policy.budget
     minutes = budget.max_minutes
     deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
-    given = (
-        limits.concurrency if "concurrency" in limits.model_fields_set else None,
-        own.parallel_test_cases if own else None,
-        shared.parallel_test_cases if shared else None,
-    )
-    concurrency = _first_given(*given, limits.concurrency)
+    given: int | None = _find(suite, "parallel_test_cases", _given(limits, "concurrency"))
+    concurrency = given or limits.concurrency
+    seconds = _parse_seconds(environ.get("HOLODECK_LLM_TIMEOUT"))
     baseline = merge_baseline(suite.policy.baseline, flags)
     # Finding flaky cases takes all of their trials.
     gates = flags.override("gates", suite.policy.gates)
     return Settings(
         concurrency=concurrency,
-        concurrency_given=any(value is not None for value in given),
+        concurrency_given=given is not None,
         # More processes than processors help only callables that wait.
         workers=min(concurrency, max(4, os.cpu_count() or 1)),
-        turn_timeout_s=_first_given(
-            limits.turn_timeout_s if "turn_timeout_s" in limits.model_fields_set else None,
-            own.llm_timeout if own else None,
-            shared.llm_timeout if shared else None,
-            _parse_seconds(environ.get("HOLODECK_LLM_TIMEOUT")),
-            limits.turn_timeout_s,
-        ),
+        turn_timeout_s=_find(suite, "llm_timeout", _given(limits, "turn_timeout_s"), seconds, limits.turn_timeout_s),
         case_timeout_s=limits.case_timeout_s,
         rate_limit_wait_s=limits.rate_limit_wait_s,
         run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
@@ -170,12 +158,31 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     )
 
 
+def _given(section: BaseModel, key: str) -> Any:
+    """Return a value that the command line or the policy file gives for a key of a section; None if neither does."""
+    return getattr(section, key) if key in section.model_fields_set else None
+
+
+def _find(suite: Suite, key: str, first: Any = None, variable: Any = None, default: Any = None) -> Any:
+    """Return a setting of `execution` from the first source that has it.
+
+    Args:
+        suite: the suite; its agent.yaml comes before its project and user config.
+        key: the key in `execution`.
+        first: the value of the command line or the policy file, which comes before both; None if they have none.
+        variable: the value of the environment variable, which comes after both; None if it is not set or invalid.
+        default: the value if no source has one.
+    """
+    blocks = (suite.agent.execution, suite.project.execution)
+    values = (first, *(getattr(block, key, None) for block in blocks), variable)
+    return next((value for value in values if value is not None), default)
+
+
 def _merge_probe(suite: Suite, environ: Mapping[str, str]) -> ProbeWhen:
     """Return when judges are probed: from the policy file, else from `HOLODECK_JUDGE_PROBE`, else the default."""
-    judges, given = suite.policy.judges, environ.get("HOLODECK_JUDGE_PROBE", "").strip().lower()
-    if "probe" in judges.model_fields_set:
-        return judges.probe
-    return next((when for when in get_args(ProbeWhen) if when == given), judges.probe)
+    judges, variable = suite.policy.judges, environ.get("HOLODECK_JUDGE_PROBE", "").strip().lower()
+    default: ProbeWhen = next((when for when in get_args(ProbeWhen) if when == variable), judges.probe)
+    return _given(judges, "probe") or default
 
 
 def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
@@ -183,23 +190,16 @@ def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
 
     The folder for downloads is relative to the suite's folder.
     """
-    given = [block for block in (suite.agent.execution, suite.project.execution) if block is not None]
-    enabled = _first_given(
-        *(block.cache_enabled for block in given),
-        _BOOLEANS.get(environ.get("HOLODECK_CACHE_ENABLED", "").lower()),
-        True,
-    )
-    folder = _first_given(
-        *(block.cache_dir for block in given), environ.get("HOLODECK_CACHE_DIR") or None, DOWNLOADS_FOLDER
-    )
+
+    def find(key: str, read: Callable[[str], Any], default: Any) -> Any:
+        return _find(suite, key, None, read(environ.get(f"HOLODECK_{key.upper()}", "")), default)
+
+    folder = suite.folder / find("cache_dir", lambda text: text or None, DOWNLOADS_FOLDER)
+    enabled = find("cache_enabled", lambda text: _BOOLEANS.get(text.lower()), default=True)
     return FileSettings(
-        _first_given(
-            *(block.file_timeout for block in given), _parse_seconds(environ.get("HOLODECK_FILE_TIMEOUT")), 30.0
-        ),
-        _first_given(
-            *(block.download_timeout for block in given), _parse_seconds(environ.get("HOLODECK_DOWNLOAD_TIMEOUT")), 30.0
-        ),
-        suite.folder / folder if enabled else None,
+        find("file_timeout", _parse_seconds, 30.0),
+        find("download_timeout", _parse_seconds, 30.0),
+        folder if enabled else None,
     )
 
 
@@ -270,10 +270,6 @@ def gates_problem(
         return None
     given = " ".join(f"--{key.replace('_', '-')} {value:g}" for key, value in flags.section_values("gates").items())
     return Problem(None if given else suite.gates_mark, given or "gates", reason)
-
-
-def _first_given(*values: T | None) -> T:
-    return next(value for value in values if value is not None)
 
 
 def _parse_seconds(text: str | None) -> float | None:
