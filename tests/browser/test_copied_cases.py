@@ -28,6 +28,12 @@ def test_a_conversation_becomes_a_case(reader: Reader, tmp_path: Path) -> None:
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("# turn 1: decide: what is the right answer? It was: Good day ! # ${HOME}\n- name: ")
     assert not {"\u202e", "\x1b"} & {*copied}
+    page.click("text=Copy for a coding agent")
+    page.wait_for_selector("text=Task copied")
+    task = page.evaluate("navigator.clipboard.readText()")
+    assert task.startswith("A test case of this repository's AI agent fails.")
+    assert not {"\u202e", "\x1b"} & {*task}
+    assert "\nexpected: Which kettle?" in task
     project = Project(tmp_path / "suite")
     project.suite([], test_cases=None, test_cases_file="cases.yaml")
     project.policy(target="python:agent:answer")

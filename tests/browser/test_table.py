@@ -69,6 +69,33 @@ def test_a_case_is_a_row_with_question_answers_and_scores(reader: Reader, tmp_pa
     page.wait_for_selector(".list")
 
 
+def test_columns_are_widened_and_texts_shown_in_full(reader: Reader, tmp_path: Path) -> None:
+    page = reader.open(page_of(tmp_path, run_of_shop()))
+    page.keyboard.press("g")
+    page.wait_for_selector(".grid .row")
+    head = page.get_by_role("columnheader", name="Input")
+    before = head.bounding_box()
+    assert before is not None
+    handle = page.get_by_role("separator", name="Width of Input")
+    for _ in range(3):
+        handle.press("ArrowRight")
+    until(page, lambda _: round((head.bounding_box() or before)["width"] - before["width"]), 60)
+    box = handle.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 4, box["y"] + 4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 44, box["y"] + 4, steps=4)
+    page.mouse.up()
+    until(page, lambda _: round((head.bounding_box() or before)["width"] - before["width"]), 100)
+    row = page.locator(".grid .row").first
+    low = row.bounding_box()
+    assert low is not None
+    page.get_by_role("button", name="Full texts").click()
+    until(page, lambda _: (row.bounding_box() or low)["height"] > 2 * low["height"], True)
+    until(page, lambda found: "…" in cells(found, 1), False)
+    assert violations(page) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_table(reader: Reader, tmp_path: Path, scheme: str) -> None:
     place = page_of(tmp_path, run_of_shop())

@@ -47,6 +47,8 @@ function firstState(page: Page): State {
     sort: null,
     reversed: false,
     columns: null,
+    widths: {},
+    full: false,
     mode: "sides",
     beside: null,
     theme: storedTheme(),
@@ -154,7 +156,7 @@ export function App(props: { page: Page }): JSX.Element {
           <main>
             <section class="tabular" aria-label="Table of cases">
               {bar}
-              <CaseTable rows={rows} excerpts={reading.excerpts} columns={state.columns} sort={sort} reversed={state.reversed}
+              <CaseTable rows={rows} excerpts={reading.excerpts} columns={state.columns} widths={state.widths} full={state.full} sort={sort} reversed={state.reversed}
                 onClear={() => dispatch({ do: "clear" })} />
             </section>
           </main>

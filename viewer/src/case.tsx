@@ -111,7 +111,7 @@ function Trials(props: Properties & { detail: Detail; copy: (what: string, text:
       {!said && index.reason[row] && index.outcome[row] !== "passed" && <p class="reason" dir="auto">{visible(index.reason[row]!)}</p>}
       {detail.task && (
         <p class="line">
-          <IconButton name="copy" label="Copy this case as a task" text="Copy for a coding agent"
+          <IconButton name="copy" label="Copy as a task" text="Copy for a coding agent"
             onClick={() => props.copy("Task", detail.task!)} />
         </p>
       )}

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { minimized } from "./columns";
 import { Compared } from "./compared";
 import type { Base, Change, Detail, Measure } from "./data";
-import { CHANGES, count, moment, number, visible } from "./format";
+import { CHANGES, count, moment, visible } from "./format";
 import { ChangeTag } from "./case";
 import { IntervalBar, PairedPlot, short } from "./paired";
 import type { Reading } from "./reading";
@@ -16,7 +16,7 @@ const MOST_ANSWERS = 12;
 const MEANING: Record<Change, string> = {
   regressed: "worse than before",
   flaky: "failed now, but not in most trials",
-  undecided: "fails now; the trials that both sides have do not show whether it got worse",
+  undecided: "fails now; too few trials to say whether it got worse",
   improved: "better than before",
   new: "only in this run",
   gone: "only in the base",
@@ -48,7 +48,6 @@ export function Comparison(props: { base: Base; reading: Reading }): JSX.Element
       </ul>
       <div class="cards">{base.measures.map((measure) => <MeasureCard measure={measure} reading={props.reading} />)}</div>
       <ChangedAnswers />
-      {base.measures.length > 0 && <MeasureTable base={base} />}
     </div>
   );
 }
@@ -100,29 +99,5 @@ function ChangedAnswers(): JSX.Element | null {
         );
       })}
     </section>
-  );
-}
-
-function MeasureTable(props: { base: Base }): JSX.Element {
-  return (
-    <details class="item">
-      <summary><span class="name">The measures as a table</span></summary>
-      <div class="scrolls" tabIndex={0} role="group" aria-label="Measures of both runs">
-        <table>
-          <thead><tr><th>Measure</th><th class="n">Base</th><th class="n">This run</th><th class="n">Difference, 95 %</th><th>Change</th></tr></thead>
-          <tbody>
-            {props.base.measures.map((measure) => (
-              <tr>
-                <td>{visible(measure.name)}</td>
-                <td class="n">{number(measure.base)}</td>
-                <td class="n">{number(measure.head)}</td>
-                <td class="n">{measure.low === null ? "–" : `${number(measure.low)} to ${number(measure.high)}`}</td>
-                <td>{visible(measure.change)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
   );
 }

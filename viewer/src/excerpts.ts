@@ -12,7 +12,8 @@ export interface Excerpt {
 }
 
 /** The turn that explains the case: the first one with a problem, else the last one. */
-export function excerptOf(detail: Detail): Excerpt {
+export function excerptOf(detail: Detail, full = false): Excerpt {
+  const start = full ? (text: string | null) => text : beginning;
   const others = detail.others ?? [];
   const runs = [detail.trials, detail.base ?? [], ...others.map((trials) => trials ?? [])];
   const shown = runs.find((trials) => trials.length) ?? [];
@@ -41,6 +42,6 @@ function problemOf(trial: Trial | undefined): number {
 }
 
 /** One line. Half of a pair at its end is cut off. */
-function start(text: string | null): string | null {
+function beginning(text: string | null): string | null {
   return text === null ? null : text.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, "").replace(/\s+/g, " ").trim();
 }

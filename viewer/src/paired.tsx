@@ -83,8 +83,7 @@ export function PairedPlot(props: {
   const high = Math.max(metric.max, ...drawn.map((line) => line.before));
   const y = (value: number): number => HEIGHT - 8 - ((value - low) / (high - low || 1)) * (HEIGHT - 24);
   const worse = changed.filter((line) => line.tone === "bad").length;
-  const said = `${metric.name}: ${plural(changed.length - worse, "case")} higher than before, ${worse} lower, ${equal.length} equal`
-    .replace("higher", minimized(metric) ? "better" : "higher").replace("lower", minimized(metric) ? "worse" : "lower");
+  const said = `${metric.name}: ${plural(changed.length - worse, "case")} better than before, ${worse} worse, ${equal.length} equal`;
   return (
     <figure class="paired">
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT + 12}`} role="group" aria-label={said}>

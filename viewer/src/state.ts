@@ -30,6 +30,10 @@ export interface State {
   reversed: boolean;
   /** The columns of the table by name; null as the page has them. */
   columns: readonly string[] | null;
+  /** Pixels of the columns that the reader has widened. */
+  widths: Readonly<Record<string, number>>;
+  /** Whether the table has texts in full. */
+  full: boolean;
   mode: Mode;
   /** What stands beside the answer: 0 nothing, 1 the base's, from 2 on those of the other runs; null as the view has it. */
   beside: number | null;
@@ -50,7 +54,7 @@ export type Action =
   | { do: "filter"; filters: Partial<Filters> }
   | { do: "clear" }
   | { do: "sort"; sort: Sort; reversed?: boolean }
-  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "mode" | "beside" | "theme" | "help" | "labelling" | "labels" | "pairs" | "annotator">> }
+  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "widths" | "full" | "mode" | "beside" | "theme" | "help" | "labelling" | "labels" | "pairs" | "annotator">> }
   | { do: "label"; place: Place; said: { label: Label } | { comment: string } }
   | { do: "prefer"; key: string; said: PairLabel };
 

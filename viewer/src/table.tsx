@@ -12,8 +12,10 @@ import { Mark } from "./icons";
 import type { Page } from "./page";
 import { useShared } from "./state";
 
-/** Pixels; the style sheet has the same height. */
+/** Pixels of a row, and of one with full texts; the style sheet has the same heights. */
 const ROW = 44;
+const TALL = 176;
+const NARROW = 64;
 const BEYOND = 8;
 /** Metrics with a column before a reader chooses. */
 const METRICS = 3;
@@ -121,7 +123,7 @@ function firstOf(page: Page, all: readonly TableColumn[]): string[] {
 
 export function CaseTable(props: {
   rows: readonly number[]; excerpts: readonly (Excerpt | undefined)[]; columns: readonly string[] | null;
-  sort: Sort; reversed: boolean; onClear: () => void;
+  widths: Readonly<Record<string, number>>; full: boolean; sort: Sort; reversed: boolean; onClear: () => void;
 }): JSX.Element {
   const { page, dispatch } = useShared();
   const box = useRef<HTMLDivElement>(null);
@@ -140,19 +142,30 @@ export function CaseTable(props: {
       element.removeEventListener("scroll", measure);
     };
   }, []);
-  const from = Math.max(0, Math.floor(scroll.top / ROW) - BEYOND);
-  const drawn = props.rows.slice(from, Math.ceil((scroll.top + scroll.height) / ROW) + BEYOND);
-  const excerpts = useExcerpts(drawn, props.excerpts);
+  const { full, widths } = props;
+  const height = full ? TALL : ROW;
+  const from = Math.max(0, Math.floor(scroll.top / height) - BEYOND);
+  const drawn = props.rows.slice(from, Math.ceil((scroll.top + scroll.height) / height) + BEYOND);
+  const excerpts = useExcerpts(drawn, props.excerpts, full);
+  const known = props.excerpts.filter((one) => one !== undefined);
+  // A column without a text gives its room to the others.
+  const empty = ({ name }: TableColumn): boolean => (name === "reason" ? page.index.outcome.every((one) => one === "passed")
+    : known.length > 0 && (name === "expected" || name === "answer" || name === "base") && known.every((one) => one[name] === null));
+  const least = (column: TableColumn): number => widths[column.name] ?? (empty(column) ? NARROW : column.least);
   const grid = {
-    gridTemplateColumns: columns.map(({ least, share }) => (share ? `minmax(${least}px, ${share}fr)` : `${least}px`)).join(" "),
-    minWidth: `${columns.reduce((sum, { least }) => sum + least, 0)}px`,
+    gridTemplateColumns: columns.map((column) => (
+      column.share && !widths[column.name] && !empty(column) ? `minmax(${column.least}px, ${column.share}fr)` : `${least(column)}px`)).join(" "),
+    minWidth: `${columns.reduce((sum, column) => sum + least(column), 0)}px`,
   };
+  const widen = ({ name }: TableColumn, handle: HTMLElement, by: number): void => dispatch({ do: "set", change: {
+    widths: { ...widths, [name]: Math.max(NARROW, handle.parentElement!.offsetWidth + by) },
+  } });
   const name = (column: TableColumn): void => {
     if (column.sort !== null) dispatch({ do: "sort", sort: column.sort, reversed: props.sort === column.sort && !props.reversed });
   };
   return (
     <>
-      <div class="grid" ref={box} role="table" aria-label="Cases" aria-rowcount={props.rows.length + 1} aria-colcount={columns.length} tabIndex={0}>
+      <div class={full ? "grid full" : "grid"} ref={box} role="table" aria-label="Cases" aria-rowcount={props.rows.length + 1} aria-colcount={columns.length} tabIndex={0}>
         <div class="heads" role="row" aria-rowindex={1} style={grid}>
           {columns.map((column) => {
             const by = column.sort !== null && props.sort === column.sort;
@@ -163,16 +176,24 @@ export function CaseTable(props: {
                     {column.head}{by ? (props.reversed ? " ▴" : " ▾") : ""}
                   </button>
                 )}
+                <span class="width" role="separator" aria-orientation="vertical" aria-label={`Width of ${column.head}`} aria-valuenow={least(column)} tabIndex={0}
+                  onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
+                  onPointerMove={(event) => event.currentTarget.hasPointerCapture(event.pointerId) && widen(column, event.currentTarget, event.movementX)}
+                  onKeyDown={(event) => {
+                    const by = { ArrowLeft: -20, ArrowRight: 20 }[event.key];
+                    if (by) widen(column, event.currentTarget, by);
+                  }} />
               </div>
             );
           })}
         </div>
-        <div class="rows" role="rowgroup" style={{ height: `${props.rows.length * ROW}px`, minWidth: grid.minWidth }}>
+        <div class="rows" role="rowgroup" style={{ height: `${props.rows.length * height}px`, minWidth: grid.minWidth }}>
           {drawn.map((row, at) => (
             <div class="row" key={row} role="row" aria-rowindex={from + at + 2} data-row={row}
-              style={{ ...grid, transform: `translateY(${(from + at) * ROW}px)` }}>
+              style={{ ...grid, transform: `translateY(${(from + at) * height}px)` }}>
               {columns.map((column) => (
-                <div role="cell" class={column.class} dir={column.class.startsWith("words") ? "auto" : undefined}>
+                <div role="cell" class={column.class} dir={column.class.startsWith("words") ? "auto" : undefined}
+                  tabIndex={full && column.class.startsWith("words") ? 0 : undefined}>
                   {column.name === "title"
                     ? <button type="button" class="open" onClick={() => dispatch({ do: "open", row })}>{column.cell(row, undefined)}</button>
                     : <span>{column.cell(row, excerpts[row])}</span>}
@@ -185,6 +206,7 @@ export function CaseTable(props: {
       <div class="under soft" data-shown={props.rows.length}>
         <span role="status">{count(props.rows.length)} of {count(page.size)}{page.size === 1 ? " case" : " cases"}</span>
         {props.rows.length < page.size && <button type="button" class="plain" onClick={props.onClear}>Show all</button>}
+        <button type="button" class="plain" aria-pressed={full} onClick={() => dispatch({ do: "set", change: { full: !full } })}>Full texts</button>
         <Choice all={all} chosen={columns} />
       </div>
     </>
@@ -214,10 +236,11 @@ function Choice(props: { all: TableColumn[]; chosen: TableColumn[] }): JSX.Eleme
 }
 
 /** The excerpts of rows; those that have not been read yet are unpacked. */
-function useExcerpts(rows: readonly number[], read: readonly (Excerpt | undefined)[]): (Excerpt | undefined)[] {
+function useExcerpts(rows: readonly number[], all: readonly (Excerpt | undefined)[], full: boolean): (Excerpt | undefined)[] {
   const { page } = useShared();
-  const own = useRef<{ page: Page; found: (Excerpt | undefined)[] }>({ page, found: [] });
-  if (own.current.page !== page) own.current = { page, found: [] };
+  const own = useRef<{ page: Page; full: boolean; found: (Excerpt | undefined)[] }>({ page, full, found: [] });
+  if (own.current.page !== page || own.current.full !== full) own.current = { page, full, found: [] };
+  const read = full ? [] : all;
   const [, redraw] = useState(0);
   const { found } = own.current;
   const missing = rows.filter((row) => read[row] === undefined && found[row] === undefined);
@@ -226,11 +249,11 @@ function useExcerpts(rows: readonly number[], read: readonly (Excerpt | undefine
     if (missing.length) {
       void Promise.all(missing.map(async (row) => {
         const detail = await page.detail(row).catch(() => null);
-        if (detail) found[row] = excerptOf(detail);
+        if (detail) found[row] = excerptOf(detail, full);
       })).then(() => current && redraw((times) => times + 1));
     }
     return () => { current = false; };
-  }, [page, missing.join()]);
+  }, [page, full, missing.join()]);
   const shown: (Excerpt | undefined)[] = [];
   for (const row of rows) shown[row] = read[row] ?? found[row];
   return shown;
