@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
@@ -22,6 +23,7 @@ from holodeck_action.extensions.agent_programs.checks import (
     WorkspaceCheck,
 )
 from holodeck_action.extensions.agent_programs.exam import add_hidden, make_tree, run_command
+from holodeck_action.extensions.agent_programs.guard import Guard, own_files, tracked_files
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
 from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
@@ -37,7 +39,7 @@ from holodeck_action.extensions.agent_programs.workspace import (
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Suite, Turn
-from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyFact, Session
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, ReplyFact, Session
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.bounded_programs import ProgramError, run_program
@@ -92,7 +94,24 @@ def build_agent(
     names = (*COMMON, *adapter.passes, *target.env)
     passed = {name: environ[name] for name in names if environ.get(name)}
     git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
-    return AgentProgram(target, adapter, program, fixture, git, checkout, passed, max_bytes, code, redact)
+    machine = Machine(program, git, passed, code)
+    return AgentProgram(target, adapter, machine, fixture, suite, checkout, max_bytes, redact)
+
+
+class Machine(Struct, frozen=True):
+    """The programs and the environment of a run.
+
+    Attributes:
+        program: absolute path of the agent's program.
+        git: absolute path of Git; None if it is not installed.
+        environ: the variables that the agent gets.
+        code: the permission to start programs.
+    """
+
+    program: str
+    git: str | None
+    environ: Mapping[str, str]
+    code: CodeAllowed
 
 
 class AgentProgram(Agent):
@@ -102,18 +121,18 @@ class AgentProgram(Agent):
         self,
         target: AgentTarget,
         adapter: Adapter,
-        program: str,
+        machine: Machine,
         fixture: Path | None,
-        git: str | None,
+        suite: Suite,
         checkout: Checkout,
-        environ: Mapping[str, str],
         max_bytes: int,
-        code: CodeAllowed,
         redact: Redact,
     ) -> None:
-        self.target, self.adapter, self.program = target, adapter, program
-        self.fixture, self.git, self.checkout, self.environ = fixture, git, checkout, environ
-        self.max_bytes, self.code, self.redact = max_bytes, code, redact
+        self.target, self.adapter, self.fixture, self.checkout = target, adapter, fixture, checkout
+        self.program, self.git, self.environ, self.code = astuple(machine)
+        self.max_bytes, self.redact = max_bytes, redact
+        self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
+        self._guard: Guard | None = None
         # Outside of the checkout, whose instructions and skills would be read.
         self.folder = Path(tempfile.mkdtemp(prefix="holodeck-agent-"))
         self.shared = self.folder / "shared"
@@ -131,12 +150,23 @@ class AgentProgram(Agent):
         """Make the workspace of a trial."""
         folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
         try:
+            if self._guard is None:
+                self._guard = await _in_thread(self._watch)
             before = await _in_thread(lambda: self._prepare(folder))
             return AgentSession(self, folder, before, [_checks_of(turn) for turn in case.turns])
         except WorkspaceError as error:
             raise AgentError(f"the workspace {error}", "cannot_start") from None
         except (OSError, ProgramError) as error:
             raise AgentError(f"the workspace cannot be made: {error}", "cannot_start") from None
+
+    def _watch(self) -> Guard:
+        environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath)}
+        tracked = tracked_files(self.checkout.folder, self.git, environ, self.code)
+        return Guard([*self._suite_files, *tracked, *own_files()])
+
+    def changed_file(self) -> Path | None:
+        """Return a file of the checkout or of this program that was changed since the run began; None if none was."""
+        return None if self._guard is None else self._guard.changed()
 
     def _prepare(self, folder: Path) -> Snapshot:
         places = [folder / name for name in ("workspace", "home", "tmp")]
@@ -234,21 +264,26 @@ class AgentSession(Session):
 
     async def complete_reply(self, reply: Reply) -> Reply:
         """Return the reply with the facts of the workspace; the commands of the turn's checks run for them."""
+        changed = await _in_thread(self._agent.changed_file)
+        if changed is not None:
+            message = f"{changed} was changed while the agent worked, so that no verdict can be trusted"
+            return replace(reply, error=ReplyError(message, "infrastructure"))
         if reply.error is not None:
             return reply
-        facts = await _in_thread(lambda: self._facts(self._checks[min(self._turns, len(self._checks)) - 1]))
+        checks = self._checks[min(self._turns, len(self._checks)) - 1]
+        try:
+            facts = await _in_thread(lambda: self._facts(checks))
+        except WorkspaceError as error:
+            return replace(reply, error=ReplyError(f"the workspace {error}", "agent"))
         return replace(reply, metadata={**(reply.metadata or {}), "workspace": facts})
 
     def _facts(self, checks: Sequence[WorkspaceCheck]) -> dict[str, Any]:
         """Return the facts that the checks of a turn read.
 
         Raises:
-            AgentError: the workspace cannot be read.
+            WorkspaceError: the workspace cannot be read.
         """
-        try:
-            facts = changes(self.workspace, self._before, self._agent.fixture)
-        except WorkspaceError as error:
-            raise AgentError(f"the workspace {error}", "bad_reply") from None
+        facts = changes(self.workspace, self._before, self._agent.fixture)
         paths = sorted({path for check in checks for path in check.kept_paths()})
         facts["files"] = {name: _kept_file(self.workspace, name) for name in paths}
         only = [check.changed.only for check in checks if isinstance(check, ChangedMetric) and check.changed.only]

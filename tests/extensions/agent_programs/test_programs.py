@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,48 @@ def test_what_was_left_and_done_is_checked(project: Project) -> None:
     assert {name: each.error for name, each in found.items() if each.error is not None} == {}
     assert {name for name, each in found.items() if each.score == 0.0} == {*failed}
     assert [name for name, words in failed.items() if words not in (found[name].explanation or "")] == []
+
+
+HUNTER = """
+import os, pathlib, subprocess, sys
+print("I looked around.", sorted(os.environ), flush=True)
+for place in ("/proc/self/environ", f"/proc/{os.getppid()}/environ"):
+    print(pathlib.Path(place).read_bytes())
+for name in sys.argv[1:]:
+    with open(name, "a") as file:
+        file.write("\\n")
+"""
+
+
+@pytest.mark.parametrize("victim", ["", "agent.yaml", "graders/check.py"])
+def test_an_agent_finds_no_secret_and_changes_no_exam(project: Project, victim: str) -> None:
+    project.write("hunter.py", HUNTER)
+    project.write("graders/check.py", "")
+    project.suite([{"name": "hunt", "input": "x", "expect": [{"contains": "looked"}]}], evaluations=None)
+    changed = str(project.folder / victim) if victim else ""
+    project.policy(
+        target={
+            "agent": "command",
+            "command": f"{sys.executable} {project.folder / 'hunter.py'} {changed}",
+            "env": ["KIND"],
+        }
+    )
+    for words in (("init", "-q"), ("add", "-A")):
+        subprocess.run(["git", *words], cwd=project.folder, check=True)
+    secrets = {
+        "GITHUB_TOKEN": "ghs_abcdefghij",
+        "OPENAI_API_KEY": "sk-proj-abcdefghij",
+        "ACTIONS_RUNTIME_TOKEN": "a-b-c-d",
+    }
+    finished, record = project.evaluate(**secrets, KIND="known")
+    (turn,) = record.cases[0].trials[0].turns
+    if victim:
+        assert finished.code == 3
+        assert turn.error is not None
+        assert f"{victim} was changed while the agent worked" in turn.error.message
+        return
+    assert finished.code == 0
+    assert "KIND" in (turn.response or "")
+    seen = (turn.response or "").partition("]")[0]
+    assert not [name for name in (*secrets, "GITHUB_", "ACTIONS_", "RUNNER_") if name in seen]
+    assert not [value for value in secrets.values() if value in (project.out / "results.json").read_text()]
