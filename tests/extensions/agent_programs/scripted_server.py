@@ -1,0 +1,276 @@
+"""A server on loopback in place of the models behind coding-agent programs: Responses, Chat Completions and Messages.
+
+The last `SCN=name` of the prompt chooses the behaviour, and the number of tool results after it is the step:
+`work` writes notes.txt, shows it and answers; `fail` runs a command that ends with 3 and answers; `say` answers;
+`skill` uses the skill `greeter`; a number is that status; `w500` writes first; `cut` and `wcut` break the stream; `max`
+stops at the token limit; `empty` says nothing; `hang` never answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any, NamedTuple
+
+Json = dict[str, Any]
+_FOLDER = re.compile(r"(?:[Cc]urrent |[Pp]rimary )?[Ww]orking directory(?: is)?: ?(\S+)|<cwd>([^<]+)</cwd>")
+
+
+class Step(NamedTuple):
+    """What the model does: `text`, `call`, `status`, `cut`, `max` or `hang`."""
+
+    kind: str
+    text: str = ""
+    tool: str = ""
+    args: Any = None
+
+
+def decide(said: list[tuple[str, str]], tools: dict[str, Any], whole: str) -> Step:
+    """Choose the next step from the messages (role, text) and the tools by name."""
+    asked = [at for at, (role, text) in enumerate(said) if role == "user" and "SCN=" in text]
+    if not asked:
+        return Step("text", "A side call.")
+    name = re.findall(r"SCN=(\w+)", said[asked[-1]][1])[-1]
+    step = sum(role == "tool" for role, _ in said[asked[-1] + 1 :])
+    folder = next((one or two for one, two in _FOLDER.findall(whole)), "")
+    writes = name == "work" or name[0] == "w"
+    if writes and step == 0:
+        return _write(tools, folder)
+    if name == "work":
+        return (
+            _shell(tools, "cat notes.txt && echo ok-$((40+2))")
+            if step == 1
+            else Step("text", "Finished: wrote notes.txt.")
+        )
+    if name == "fail":
+        return _shell(tools, "echo oops >&2; exit 3") if step == 0 else Step("text", "Two steps failed.")
+    if name == "skill" and step == 0:
+        tool = _pick(tools, "skill")
+        return (
+            Step("call", tool=tool, args={next(iter(tools[tool]["properties"])): "greeter"})
+            if tool
+            else _shell(tools, "cat .agents/skills/greeter/SKILL.md")
+        )
+    kind = name.removeprefix("w")
+    if kind.isdecimal():
+        return Step("status", kind)
+    if kind in ("cut", "hang"):
+        return Step(kind)
+    return {
+        "max": Step("max", "cut off by the limit"),
+        "empty": Step("text"),
+        "skill": Step("text", "Used the skill."),
+    }.get(name, Step("text", "Just an answer."))
+
+
+def _pick(tools: dict[str, Any], *patterns: str) -> str:
+    return next((tool for each in patterns for tool in tools if re.fullmatch(each, tool, re.IGNORECASE)), "")
+
+
+def _write(tools: dict[str, Any], folder: str) -> Step:
+    tool = _pick(tools, "write", "create")
+    if not tool:
+        return _shell(tools, "echo 'hello from the server' > notes.txt")
+    values = {"file_path": f"{folder}/notes.txt", "path": f"{folder}/notes.txt"}
+    texts = dict.fromkeys(("content", "file_text"), "hello from the server\n")
+    known = tools[tool]["properties"]
+    return Step(
+        "call",
+        tool=tool,
+        args={key: value for key, value in {**values, **texts}.items() if key in known},
+    )
+
+
+def _shell(tools: dict[str, Any], command: str) -> Step:
+    tool = _pick(tools, "bash", "exec_command", "shell_command", "shell")
+    return Step(
+        "call",
+        tool=tool,
+        args={
+            key: command if key in ("command", "cmd") else "a step"
+            for key in tools[tool]["properties"]
+            if key in ("command", "cmd", "description")
+        },
+    )
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        return _text(content.get("text") or content.get("content") or "")
+    return "\n".join(map(_text, content or []))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    numbers = count(1)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._json(200, {"object": "list", "data": [], "models": []})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
+        answers = {"/responses": self._responses, "/completions": self._chat, "/messages": self._messages}
+        path = self.path.partition("?")[0]
+        answer = next((made for end, made in answers.items() if path.endswith(end)), None)
+        try:
+            if answer is None:
+                self._json(200, {"input_tokens": 10})
+            else:
+                answer(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def _json(self, status: int, value: Json) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _id(self, prefix: str) -> str:
+        return f"{prefix}_{next(self.numbers):06d}"
+
+    def _other(self, step: Step) -> bool:
+        """Answer with a status, or not at all."""
+        if step.kind == "status":
+            error = {"type": "scripted", "message": f"scripted {step.text}"}
+            self._json(int(step.text), {"type": "error", "error": error})
+        elif step.kind == "hang":
+            threading.Event().wait(600)
+        return step.kind in ("status", "hang")
+
+    def _stream(self, step: Step, events: list[Json], *, named: bool) -> None:
+        """Send events; a cut stream ends after the first."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        for event in events[:2] if step.kind == "cut" else events:
+            name = f"event: {event['type']}\n" if named else ""
+            self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+
+    def _responses(self, body: Json) -> None:
+        tools = {
+            each["name"]: each.get("parameters", {}) for each in body.get("tools", []) if each["type"] == "function"
+        }
+        given = body["input"] if isinstance(body["input"], list) else [{"role": "user", "content": body["input"]}]
+        said = [
+            ("tool" if str(item.get("type")).endswith("_output") else item.get("role", ""), _text(item.get("content")))
+            for item in given
+        ]
+        step = decide(said, tools, json.dumps(body))
+        if self._other(step):
+            return
+        item: Json = {"type": "message", "id": self._id("msg"), "role": "assistant", "status": "completed"}
+        item["content"] = [{"type": "output_text", "text": step.text, "annotations": []}]
+        if step.kind == "call":
+            item = {"type": "function_call", "id": self._id("fc"), "call_id": self._id("call"), "name": step.tool}
+            item |= {"arguments": json.dumps(step.args), "status": "completed"}
+        usage: Json = {"input_tokens": 1000, "input_tokens_details": {"cached_tokens": 400}, "total_tokens": 1050}
+        usage |= {"output_tokens": 50, "output_tokens_details": {"reasoning_tokens": 20}}
+        whole: Json = {"id": self._id("resp"), "object": "response", "status": "completed", "model": body["model"]}
+        whole |= {"output": [item], "usage": usage, "created_at": 0}
+        end = "response.completed"
+        if step.kind == "max":
+            end = "response.incomplete"
+            whole |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        started = {
+            "type": "response.created",
+            "response": {**whole, "status": "in_progress", "output": [], "usage": None},
+        }
+        added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}}
+        done = {"type": "response.output_item.done", "output_index": 0, "item": item}
+        self._stream(step, [started, added, done, {"type": end, "response": whole}], named=True)
+
+    def _chat(self, body: Json) -> None:
+        tools = {each["function"]["name"]: each["function"].get("parameters", {}) for each in body.get("tools", [])}
+        said = [(each["role"], _text(each.get("content"))) for each in body["messages"]]
+        step = decide(said, tools, json.dumps(body))
+        if self._other(step):
+            return
+        delta: Json = {"role": "assistant", "content": step.text}
+        if step.kind == "call":
+            call = {"name": step.tool, "arguments": json.dumps(step.args)}
+            delta = {"tool_calls": [{"index": 0, "id": self._id("call"), "type": "function", "function": call}]}
+        usage: Json = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
+        usage |= {
+            "prompt_tokens_details": {"cached_tokens": 400},
+            "completion_tokens_details": {"reasoning_tokens": 20},
+        }
+        reason = {"call": "tool_calls", "max": "length"}.get(step.kind, "stop")
+        chunk: Json = {"id": self._id("c"), "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+        first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+        events = [
+            {**chunk, "choices": [first]},
+            {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+            {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+            {**chunk, "choices": [], "usage": usage},
+        ]
+        self._stream(step, events[:1] if step.kind == "cut" else events, named=False)
+
+    def _messages(self, body: Json) -> None:
+        tools = {each["name"]: each.get("input_schema", {}) for each in body.get("tools", [])}
+        said: list[tuple[str, str]] = []
+        for message in body["messages"]:
+            parts = (
+                message["content"]
+                if isinstance(message["content"], list)
+                else [{"type": "text", "text": message["content"]}]
+            )
+            said += [("tool", "") for part in parts if part["type"] == "tool_result"]
+            said += [(message["role"], part["text"]) for part in parts if part["type"] == "text"]
+        step = decide(said, tools, json.dumps(body))
+        if self._other(step):
+            return
+        usage = {
+            "input_tokens": 600,
+            "cache_read_input_tokens": 400,
+            "cache_creation_input_tokens": 0,
+            "output_tokens": 50,
+        }
+        block: Json = {"type": "text", "text": ""}
+        delta: Json = {"type": "text_delta", "text": step.text}
+        if step.kind == "call":
+            block = {"type": "tool_use", "id": self._id("toolu"), "name": step.tool, "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(step.args)}
+        reason = {"call": "tool_use", "max": "max_tokens"}.get(step.kind, "end_turn")
+        message = {"id": self._id("msg"), "type": "message", "role": "assistant", "model": body["model"], "content": []}
+        message |= {"stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
+        self._stream(
+            step,
+            [
+                {"type": "message_start", "message": message},
+                {"type": "content_block_start", "index": 0, "content_block": block},
+                {"type": "content_block_delta", "index": 0, "delta": delta},
+                {"type": "content_block_stop", "index": 0},
+                {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
+                {"type": "message_stop"},
+            ],
+            named=True,
+        )
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Serve on loopback; yields the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
