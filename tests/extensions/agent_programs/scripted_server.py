@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]
-_FOLDER = re.compile(r"(?:[Cc]urrent |[Pp]rimary )?[Ww]orking directory(?: is)?: ?(\S+)|<cwd>([^<]+)</cwd>")
+_FOLDER = re.compile(r'[Ww]orking directory(?: is)?: ?([^\s"\\<]+)|<cwd>([^<]+)</cwd>')
 
 
 class Step(NamedTuple):
