@@ -80,7 +80,7 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
     done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {channel_options.token}))
     publisher.begin([suite.report.provenance.commit for suite in done.suites] if destination is not None else None)
     reports = tuple(suite.report for suite in done.suites)
-    findings = Findings(done.exit_code, reports, (), template, lambda text: _write_line(caller.stderr, f"note: {text}"))
+    findings = Findings(done.exit_code, reports, (), template, caller.note)
     published = publisher.finish(findings)
     for suite in done.suites:
         _write_line(caller.stdout, verdict_line(suite.report))

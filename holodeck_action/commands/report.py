@@ -41,10 +41,6 @@ def show_record(results: Sequence[GivenPath], flags: Flags, caller: Caller, *, c
             a glob matches no case, the runs cannot share a page, or the report cannot be written.
     """
     stdout = caller.stdout
-
-    def note(sentence: str) -> None:
-        caller.stderr.write(f"note: {sentence}\n")
-
     if flags.template is not None and flags.format != "markdown":
         raise ConfigurationError([f"--template renders Markdown and cannot be combined with --format {flags.format}"])
     if flags.case_globs and flags.format != "html":
@@ -77,12 +73,12 @@ def show_record(results: Sequence[GivenPath], flags: Flags, caller: Caller, *, c
         write_pieces(render_page(view), flags.file, stdout)
         return ExitCode.PASSED
     if flags.format == "markdown":
-        write_text(markdown_report(report, template, note), flags.file, stdout)
+        write_text(markdown_report(report, template, caller.note), flags.file, stdout)
     else:
         write_pieces(render(report, flags.format), flags.file, stdout)
     if flags.format == "csv":
         # A table has no columns for them.
-        note(f"the table holds outcomes, scores and reasons; inputs and answers are in {first}")
+        caller.note(f"the table holds outcomes, scores and reasons; inputs and answers are in {first}")
     return ExitCode.PASSED
 
 

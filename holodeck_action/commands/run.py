@@ -48,7 +48,7 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
                 clear_suite_folders(claims, flags.output_dir, suites, caller.cwd)
 
         with progress.phase("loading suites"):
-            context = context.with_conversations(flags.target, flags.extra)
+            context = context.with_conversations()
             loaded = load_suites(
                 flags.suites, context, allow_empty=flags.allow_empty, on_found=clear, flags=flags.run_flags
             )

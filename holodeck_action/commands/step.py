@@ -64,7 +64,6 @@ from holodeck_action.suite.cases.case_files import Conversations
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets
@@ -249,7 +248,7 @@ class _Step:
                 begin_publishing()
 
         try:
-            context = self._suite_context(settings).with_conversations(flags.target, flags.extra)
+            context = self._suite_context(settings).with_conversations()
             self._conversations = context.conversations
             loaded = load_suites(
                 flags.suites, context, allow_empty=flags.allow_empty, on_found=note_suites, flags=flags.run_flags
@@ -301,11 +300,7 @@ class _Step:
         self, settings: _StepSettings | Outcome, outcome: Outcome, publisher: Publisher | None, folders: Sequence[Path]
     ) -> Publication:
         """Publish the results; a failed channel is reported in the log and the summary and changes no verdict."""
-        environ, log = self._environ, self._log
-
-        def note(sentence: str) -> None:
-            log.write(f"note: {one_line(sentence, 1000)}\n")
-
+        environ, log, note = self._environ, self._log, self._caller.note
         outdates = publisher is None and not self._compares
         extended = outcome.extended
         published = empty_publication(environ) if outdates else Publication(extended.channels if extended else (), ())

@@ -50,7 +50,7 @@ def validate_suites(values: Mapping[str, Any], caller: Caller) -> int:
         if suite.policy.stop == "certain":
             caller.stdout.write(f"{place}: {one_line(early_end_text(suite.policy), _MAX_LINE)}\n")
         for notice in (*suite.notices, *notes):
-            caller.stderr.write(f"note: {one_line(loaded.redactor.text(notice), _MAX_LINE)}\n")
+            caller.note(loaded.redactor.text(notice))
     return ExitCode.PASSED
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
@@ -73,22 +73,20 @@ class SuiteContext(Struct, frozen=True):
     conversations: Conversations | None = None
     started: float = field(default_factory=time.time)
 
-    def with_conversations(self, target: object, options: Mapping[str, Any]) -> SuiteContext:
-        """Return a context with the conversations that a target names, or the same context if it names none.
-
-        Args:
-            target: the value of `--target`.
-            options: the values of extensions' options, by setting name.
+    def with_conversations(self) -> SuiteContext:
+        """Return a context with the conversations that `--target` names, or the same context if it names none.
 
         Raises:
             ConfigurationError: the conversations cannot be read.
         """
-        name, _, path = target.partition(":") if isinstance(target, str) else ("", "", "")
+        name, _, path = (self.flags.written_target or "").partition(":")
         kind = registry.conversations().get(name)
         if kind is None:
             return self
         try:
-            return structs.replace(self, conversations=registry.resolve(kind.open)(path.strip(), self.cwd, options))
+            return structs.replace(
+                self, conversations=registry.resolve(kind.open)(path.strip(), self.cwd, self.flags.extra)
+            )
         except TargetError as error:
             redactor = Redactor(environment_secrets(self.environ))
             raise ConfigurationError([redactor.text(f"--target: {error}")]) from None
