@@ -123,7 +123,7 @@ class WireSettings(Struct, frozen=True):
         cache: folder in which answers and rates are kept between runs; None to keep nothing. Not used by `replay`.
         ttl_s: seconds for which a cached answer is valid; None if there is no limit.
         max_in_flight: maximum of concurrent requests per account.
-        start_in_flight: concurrent requests per account at the start, which double with each round of answers; None for
+        start_in_flight: concurrent requests per account at the start, which grow while nothing is refused; None for
             `max_in_flight`.
         max_retries: maximum number of retries, not counting those after refusals by a rate limit.
         rate_limit_wait_s: maximum seconds that a call waits for its account's rate limit.

@@ -90,7 +90,7 @@ class _Line:
 
 async def settled() -> None:
     """Let all tasks get to where they wait for an answer; a moment passes."""
-    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.02)
 
 
 def test_first_come_first_served_and_who_was_sent_before_goes_first() -> None:
@@ -141,21 +141,39 @@ def test_a_cancelled_call_gives_its_place_away_waiting_or_sent() -> None:
     run_ahead(work)
 
 
-def test_a_window_that_begins_small_doubles_with_each_round_until_answers_become_slower() -> None:
+def test_a_window_that_begins_small_grows_while_nothing_is_refused_until_answers_become_slower() -> None:
     async def work() -> None:
-        line = _Line(100, 10)
-        jobs = [line.start(str(index)) for index in range(300)]
+        line = _Line(400, 10)
+        jobs = [line.start(str(index)) for index in range(400)]
         sizes = []
-        for wait_s in (1.0, 1.0, 1.0, 2.0):
+        for wait_s in (0.01, 0.25, 0.25):
             await asyncio.sleep(wait_s)
             sizes.append(len(line.under_way))
-            for key in [*line.under_way]:
-                line.under_way[key].set_result((200, ()))
-        await asyncio.sleep(1)
-        assert [*sizes, len(line.under_way)] == [10, 20, 40, 80, 80]
-        for key in [*line.under_way]:
+        assert sizes[0] == 10
+        # No answer is needed to see that nothing is refused.
+        assert 1.5 * sizes[0] < sizes[1] < sizes[2] / 1.5 < 40
+        first = [*line.under_way]
+        for key in first[:10]:
             line.under_way[key].set_result((200, ()))
-        await asyncio.gather(*jobs[: sum(sizes)])
+        await asyncio.sleep(0.3)
+        await line.finish(first[10])
+        slow = len(line.under_way)
+        assert sizes[2] < slow < 400
+        await asyncio.sleep(2)
+        assert len(line.under_way) == slow
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+    run_ahead(work)
+
+
+def test_all_that_may_be_sent_is_under_way_within_a_second_if_nothing_is_refused() -> None:
+    async def work() -> None:
+        line = _Line(100, 10)
+        jobs = [line.start(str(index)) for index in range(130)]
+        await asyncio.sleep(1)
+        assert len(line.under_way) == 100
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
@@ -227,7 +245,7 @@ def test_a_call_that_hangs_gives_its_place_away_once() -> None:
             await line.finish(f"wave {index}")
         await asyncio.gather(*wave)
         jobs = [line.start(f"then {index}") for index in range(20)]
-        await settled()
+        await asyncio.sleep(0.1)
         before = len(line.under_way)
         assert before == line.limit.window.size < 10
         await asyncio.sleep(4)

@@ -206,7 +206,7 @@ def errors(trials: Sequence[TrialRecord]) -> list[str]:
         # The first wave cannot be taken back where refusals take as long as answers.
         (lambda: at_most_per_second(20, "1"), 64, 6.5, 215),
         (lambda: at_most_at_once(8, ""), 10, 3.7, 126),
-        (lambda: at_most_at_once(8, "1"), 10, 4.5, 120),
+        (lambda: at_most_at_once(8, "1"), 10, 4, 125),
         # Asked at once from the first moment: what was too much is refused once.
         (lambda: at_most_at_once(8, "1"), 64, 3.6, 176),
         (lambda: at_most_at_once(20, "1"), 100, 3.2, 212),
@@ -272,7 +272,7 @@ def test_a_second_begins_when_the_account_counts_not_when_requests_are_sent(asks
 
 
 @pytest.mark.parametrize("asks", ["", "1"])
-@pytest.mark.parametrize(("capacity", "requests"), [(20, 140), (5, 195)])
+@pytest.mark.parametrize(("capacity", "requests"), [(20, 145), (5, 180)])
 def test_an_account_that_fills_up_evenly_is_used_evenly(asks: str, capacity: int, requests: int) -> None:
     service = Service(from_a_bucket(20, capacity, asks), 0.004)
     seconds = asked(service, 20)
@@ -464,7 +464,7 @@ def test_a_breaker_is_opened_by_refusals_alone_and_tried_by_few_calls() -> None:
         return window.is_open
 
     def answer(now: float) -> None:
-        window.note_answer(window.note_sent(now), now, full=False)
+        window.note_answer(window.note_sent(now), now)
         window.busy -= 1
 
     assert not refuse(IN_A_ROW - 1, 0.0)

@@ -33,8 +33,6 @@ MIN_SECOND_TRY_S = 1.0
 """Minimum seconds before a request is sent once more."""
 DEADLINE_TOLERANCE_S = 0.05
 """Seconds by which the clocks of a call may differ."""
-ANSWER_TIME_WEIGHT = 0.1
-"""Weight of the newest answer in the moving average of answer times."""
 
 
 class AccountLimit:
@@ -70,7 +68,6 @@ class AccountLimit:
         self._spacing: asyncio.TimerHandle | None = None
         self._trials: asyncio.Task[None] | None = None
         self._hanging = 0
-        self._usual_s: float | None = None
         self._positions = 0
         self._queue: list[tuple[int, int, asyncio.Future[Sent]]] = []
         self._limited = asyncio.Event()
@@ -162,7 +159,8 @@ class AccountLimit:
             await asyncio.gather(*tries, return_exceptions=True)
 
     def _patience_s(self) -> float:
-        return INITIAL_PATIENCE_S if self._usual_s is None else max(MIN_PATIENCE_S, PATIENCE_FACTOR * self._usual_s)
+        usual_s = self.window.usual_s
+        return INITIAL_PATIENCE_S if usual_s is None else max(MIN_PATIENCE_S, PATIENCE_FACTOR * usual_s)
 
     def _may_send(self) -> bool:
         if self.window.busy + self._hanging >= self.window.most:
@@ -215,12 +213,8 @@ class AccountLimit:
         elif answer.status >= 400:
             self.window.note_alive()
         else:
-            took = now - sent.at
             self._slowest_s = max(self._slowest_s, answer.latency_s)
-            self._usual_s = (
-                took if self._usual_s is None else self._usual_s + ANSWER_TIME_WEIGHT * (took - self._usual_s)
-            )
-            self.window.note_answer(sent, now, full=bool(self._queue) or self.window.busy >= self.window.size)
+            self.window.note_answer(sent, now)
         if self.window.is_limited:
             self._limited.set()
         else:

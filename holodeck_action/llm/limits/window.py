@@ -25,8 +25,10 @@ MAX_TRIALS = 4
 """Maximum number of trial requests at the same time while the breaker is open."""
 MIN_REFUSALS = 3
 """Minimum number of refusals in a row before the account is given up."""
-FIRST_GAP_S = 0.000_25
-"""Seconds between the first requests, so that quick refusals tell a limit before all are sent."""
+GAP_S, REFUSED_GAP_S = 0.000_25, 0.003
+"""Seconds between two requests, and between those of the second after a refusal, so that quick refusals tell a limit
+before all are sent.
+"""
 FAILURES_IN_A_ROW = 5
 """Number of failures in a row, such as lost connections, after which the breaker opens."""
 MAX_AWAY_S = 2.0
@@ -37,17 +39,18 @@ MIN_SILENCE_S = 30.0
 """Minimum seconds before it is given up if nothing was lost or refused: then the turns may only be too short."""
 TOLERATED = 4
 """Number of refusals below a limit that drop it."""
-MAX_ROUNDS = 8
-"""Maximum number of rounds of answers before a window that was refused is tried with one request more."""
 HOLD_S, MAX_HOLD_S = 0.1, 8.0
 """Seconds without requests after two refusals in a row; they double with each further one, and end with an answer."""
 PROBE_S, MAX_PROBE_S = 1.05 * COUNTED_S, 16.0
 """Seconds without a request after which a full window is tried with one more: a limit a second would let it pass. They
 double with each refusal.
 """
-SLOWER = 1.5
-"""A window that grows from its start does not grow with an answer that took more than this multiple of the first ones.
+ROUND_S = 0.35
+"""Maximum seconds in which a full window grows by its own size, if nothing is refused. A refusal comes at once, and an
+answer late, so that no refusal within this time shows as much as an answer.
 """
+SLOWER = 1.5
+"""A window does not grow after an answer that took more than this multiple of the first ones."""
 SPACING = 0.97
 """Requests are sent at this fraction of the rate, because they arrive at slightly different intervals."""
 GROWTH = 0.04
@@ -83,7 +86,7 @@ class Window:
         Args:
             most: maximum of requests in progress, at least 1.
             longest_wait_s: seconds of refusals alone after which calls no longer wait.
-            start: requests in progress at the start, which double with each round of answers; None for `most`.
+            start: requests in progress at the start, which grow while nothing is refused; None for `most`.
             rate: requests a second that the account accepted in an earlier run; None if unknown.
             longest_outage_s: seconds without any answer after which an account that is away is given up.
         """
@@ -98,14 +101,17 @@ class Window:
         self.rate = rate
         self._measured = rate or math.inf
         self._evidence = Evidence()
-        self._began: float | None = None
-        self._count = self._unexplained = self._calm = 0
-        self._rounds_needed = 1
-        self._refused_at = self._next = self._rate_set = float("-inf")
-        self._probe_s, self._probe_at, self._tried_at = PROBE_S, 0.0, 0.0
+        self._unexplained = 0
+        self._refused_at = self._next = self._hold_until = float("-inf")
+        self._rate_set: float | None = None
+        self._probe_s = PROBE_S
         self._probe: Sent | None = None
-        self._hold_until = float("-inf")
         self._first_times: list[float] = []
+        self.usual_s: float | None = None
+        """Seconds of the first answers on average; None if there are none."""
+        self._grown_at = 0.0
+        self._is_slow = False
+        self._trial: Sent | None = None
         self.row = self._rounds = self._waves = self.trials = 0
         self._since = 0.0
         self._longest_outage_s = longest_outage_s
@@ -136,57 +142,45 @@ class Window:
         """Return the seconds until the next request may be sent; infinity if only the end of another one lets it."""
         if self.is_open and not self.trials and not self.is_given_up(now):
             return math.inf
-        if now < self._hold_until and not self.is_given_up(now):
+        if self.rate is None and now < self._hold_until and not self.is_given_up(now):
             return self._hold_until - now
         if self.busy >= self.size:
-            if self._ceiling == self.most or self.busy >= self.most:
+            if self.busy >= self.most:
                 return math.inf
-            if now < self._probe_at:
-                return self._probe_at - now
-            self._review(now)
-        if self.rate is not None:
-            return max(0.0, self._next - now)
-        return 0.0 if self._began is None else max(0.0, self._began + self._count * FIRST_GAP_S - now)
+            if (wait := self._seconds_to_grow(now)) > 0:
+                return wait
+        # With nothing in progress, one request shows whether a rate or the number at once is the limit.
+        is_trial = self.rate is not None and not self.busy and self._trial is None
+        return 0.0 if is_trial else max(0.0, self._next - now)
 
     def note_sent(self, now: float) -> Sent:
         """Record that a request is sent."""
-        if self._began is None:
-            self._began = now
-        self._count += 1
-        if self.rate is not None:
-            calm_s = min(max(0.0, now - max(self._rate_set, self._began)), MAX_DOUBLINGS)
-            self.rate = min(self.rate + GROWTH * 2.0**calm_s, MAX_RATE)
-            self._next = max(now, self._next) + 1 / (SPACING * self.rate)
-        self.trials -= bool(self.trials)
-        self._probe_at = now + self._probe_s
+        if self._rate_set is None:
+            self._rate_set = self._grown_at = now
         sent = self._evidence.note_sent(now, self.busy)
+        if now < self._next:
+            self._trial = sent
+        gap_s = GAP_S if now > self._refused_at + COUNTED_S else REFUSED_GAP_S
+        if self.rate is not None:
+            calm_s = min(now - self._rate_set, MAX_DOUBLINGS)
+            self.rate = min(self.rate + GROWTH * 2.0**calm_s, MAX_RATE)
+            gap_s = 1 / (SPACING * self.rate)
+        self._next = max(now, self._next) + gap_s
+        self.trials -= bool(self.trials)
         self._probe = sent if self.busy >= self.size else None
         self.busy += 1
         return sent
 
-    def note_answer(self, sent: Sent, now: float, *, full: bool) -> None:
-        """Record a successful answer, after which the request is no longer in progress.
-
-        Args:
-            sent: the request.
-            now: when the answer arrived.
-            full: whether more requests would have been sent if allowed.
-        """
+    def note_answer(self, sent: Sent, now: float) -> None:
+        """Record a successful answer, after which the request is no longer in progress."""
         self._evidence.note_outcome(sent, now, refused=False)
         self.note_alive()
         self._hold_until, self._waves = now, 0
+        self._note_time(sent, now)
+        if sent is self._trial:
+            self._trial = None
         if self.rate is not None and sent.recent >= self._measured:
             self._check_rate(now)
-        if not full or self.rate is not None:
-            return
-        if self._ceiling < self.most:
-            self._calm += 1
-            if self._calm >= self._rounds_needed * self._ceiling:
-                self._calm = 0
-                self._ceiling += 1
-            self.size = self._ceiling
-        elif self.size < self.most and (self._start == self.most or self._may_grow(sent, now)):
-            self.size += 1
 
     def note_refusal(self, sent: Sent, now: float, requested_s: float | None, stated_rate: float | None) -> None:
         """Record a refusal.
@@ -203,7 +197,7 @@ class Window:
         if sent.at > self._refused_at:
             self._waves = min(self._waves + 1, row)
             self._refused_at = now
-            if self._waves > 1:
+            if self._waves > (self._ceiling == self.most):
                 self._hold_until = now + min(HOLD_S * 2.0 ** (self._waves - 2), MAX_HOLD_S)
         found = self._evidence.infer(now, "at once" if self.rate is None else "a second")
         if stated_rate is not None:
@@ -273,14 +267,30 @@ class Window:
         self.trials = min(2**self._rounds, MAX_TRIALS)
         self._rounds += 1
 
-    def _may_grow(self, sent: Sent, now: float) -> bool:
-        """Return whether an answer lets a window grow from its start: nothing was refused since its request was sent,
-        and it did not take clearly longer than the first ones.
+    def _seconds_to_grow(self, now: float) -> float:
+        """Return the seconds until a full window is tried with one request more, and let it try if its time has come;
+        infinity if answers have become slower.
         """
-        if sent.busy < self._start:
-            self._first_times.append(now - sent.at)
-        usual = sum(self._first_times) / max(1, len(self._first_times))
-        return sent.at >= self._refused_at and now - sent.at <= SLOWER * usual
+        is_limited = self._ceiling < self.most
+        if self._is_slow and not is_limited:
+            return math.inf
+        round_s = ROUND_S if self.usual_s is None else min(ROUND_S, self.usual_s)
+        wait = self._grown_at + (self._probe_s if is_limited else round_s / self.size) - now
+        if wait <= 0:
+            self._grown_at = now
+            if is_limited:
+                self._review(now)
+            else:
+                self.size += 1
+        return wait
+
+    def _note_time(self, sent: Sent, now: float) -> None:
+        """Note how long an answer took, compared with the first ones."""
+        took = now - sent.at
+        if len(self._first_times) < self._start:
+            self._first_times.append(took)
+            self.usual_s = sum(self._first_times) / len(self._first_times)
+        self._is_slow = self._start < self.most and self.usual_s is not None and took > SLOWER * self.usual_s
 
     def _check_rate(self, now: float) -> None:
         """Raise or drop the rate, if an answer to a request beyond it shows that it does not explain the refusals."""
@@ -301,21 +311,16 @@ class Window:
         elif found is None:
             # Requests above the limit were accepted.
             self._drop_limits()
-            self.size = self.most
         elif self._probe is not None and not self._probe.refused:
             self._probe_s = PROBE_S
             self.size = self._ceiling = min(self.most, max(self._ceiling + 1, self._probe.busy + 1))
 
     def _limit_size(self, limit: int, sent: Sent, now: float) -> None:
         if self._ceiling == self.most:
-            self._rounds_needed, self._probe_s = 1, PROBE_S
-            self._tried_at = now
-        elif sent.at > self._tried_at:
-            self._rounds_needed = min(2 * self._rounds_needed, MAX_ROUNDS)
-            self._tried_at = now
+            self._probe_s, self._grown_at = PROBE_S, now
         if sent is self._probe:
             self._probe_s = min(2 * self._probe_s, MAX_PROBE_S)
-        self.rate, self._calm = None, 0
+        self.rate = None
         self._ceiling = self.size = min(self.most, max(1, limit, self._evidence.accepted_in_progress(now)))
 
     def _limit_rate(self, rate: float, now: float) -> None:
@@ -323,12 +328,13 @@ class Window:
             accepted = self._evidence.accepted_since(now - COUNTED_S)
             late = min(self._evidence.refusal_s, MAX_LATE_S)
             self._next = max(now, min(accepted, default=now) + COUNTED_S + late)
+            self._trial = None
         self.rate = self._measured = min(max(rate, MIN_RATE), MAX_RATE)
         self._rate_set = now
         self._ceiling = self.size = self.most
 
     def _drop_limits(self) -> None:
-        self.rate, self._unexplained, self._rounds_needed = None, 0, 1
+        self.rate, self._unexplained = None, 0
         self._ceiling, self.size = self.most, min(self.most, max(self.busy, self.size, 1))
 
     def _count_row(self, row: int, now: float, requested_s: float | None) -> None:
