@@ -129,7 +129,7 @@ def test_the_failing_case_of_the_readme_is_what_the_support_example_prints() -> 
     [shown] = [block.text for block in blocks(ROOT / "README.md") if block.language == "text"]
     printed = Project(ROOT).run("run", "examples/support/agent.yaml").stdout
     for excerpt in shown.split("…\n"):
-        assert excerpt.strip("\n") in printed
+        assert f"\n{excerpt.strip()}\n" in printed
 
 
 ODD = r"left out\b|nobody (is|was) asked|asked nobody|stands? there|is told\b|what is not known|for ever\b|but for\b"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from holodeck_action.decide.survey import judge_cases
 from holodeck_action.record.record import BaseRun
 from holodeck_action.reports.comparison import rate_text, state_text
 from holodeck_action.suite.model.policy import Baseline
+from tests.commands.project import Project
 from tests.record.records import case, record
 
 SAID = "worse if this metric is considered alone (−23 to −0.4 points), but not beyond chance among the 3 compared"
@@ -58,6 +61,23 @@ def test_the_comments_sentence_and_the_example_are_what_the_program_says() -> No
     assert found.p_value == pytest.approx(14 / 4096)
     assert f"{-100 * found.high:.1f} to {-100 * found.low:.1f} points" in PROSE
     assert f"once in {round(1 / found.p_value, -1):.0f} runs" in PROSE
+
+
+@pytest.mark.full
+def test_the_comments_sentences_are_those_of_a_run(project: Project) -> None:
+    quoted = re.findall(r"^> (.+)$", TEXT.partition("## What the comment says")[2].partition("\n## ")[0], re.MULTILINE)
+    assert len(quoted) == 2
+    cases = [f"case {number}" for number in range(50)]
+    project.suite([{"name": name, "input": name, "ground_truth": "yes"} for name in cases])
+    for name, right in (("base", range(44)), ("head", [*range(11, 44), 44])):
+        answers = [{"case": each, "response": "yes" if at in right else "no"} for at, each in enumerate(cases)]
+        project.answers(answers, f"{name}.jsonl")
+    project.run("run", "agent.yaml", "--target", "recorded:base.jsonl", "-o", "base")
+    project.run(
+        "run", "agent.yaml", "--target", "recorded:head.jsonl", "-o", "out", "--baseline", "file:base/results.json"
+    )
+    said = (project.out / "report.md").read_text(encoding="utf-8").replace("`base/results.json`", "`main`")
+    assert [sentence for sentence in quoted if sentence not in said] == []
 
 
 def test_a_change_of_one_metric_alone_is_not_called_noise() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holodeck_action.extensions.importers.deepeval.metrics import HINTS
 from holodeck_action.suite.model.named_models import LARGE, SMALL
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
@@ -17,6 +19,7 @@ from tests.llm.judging import asked_keys
 from tests.llm.models import KEY, Answer, FakeModels
 
 HERE = Path(__file__).parent / "deepeval"
+ROOT = Path(__file__).parents[3]
 
 
 def imported(project: Project, name: str, *arguments: str, code: int = 0) -> list[tuple[int, str, str, str]]:
@@ -164,6 +167,43 @@ def test_judged_metrics_keep_their_settings(project: Project) -> None:
         assert {request.model for request in models.requests} == {SMALL, "gpt-4.1"}
     # What has no equal fails the case, whatever the judges say.
     assert found == {"test_answer": "failed"}
+
+
+@pytest.mark.full
+@pytest.mark.needs("deepeval")
+def test_every_metric_of_deepeval_has_the_equal_that_the_page_names(project: Project) -> None:
+    from holodeck_action.extensions.deepeval.catalogue import metric_names
+
+    page = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.+) \|$", page.partition("| no equivalent | what to do |")[2].partition("\n\n")[0], re.M
+    )
+    assert dict(rows) == HINTS
+    names = [name for name in metric_names() if name.endswith("Metric")]
+    assert len(names) > 40
+    first = {"PatternMatchMetric": "pattern='a', "}
+    source = (
+        "from deepeval import assert_test\nfrom deepeval.metrics import *\nfrom deepeval.test_case import LLMTestCase\n"
+    )
+    source = source.replace("import *", f"import {', '.join(names)}", 1)
+    checks = [f"{name}({first.get(name, '')}threshold=0.5)" for name in names]
+    case = "LLMTestCase(input='q', actual_output='a', expected_output='a')"
+    source += f"\ndef test_all():\n    assert_test({case}, [{', '.join(checks)}])\n"
+    project.write("all.py", source)
+    finished = project.run("import", "deepeval", "all.py", "-o", "new", "--report", "new/account.json")
+    assert finished.code == 1, finished.stderr
+    missing = {row["source"]: row["note"] for row in account(project, "new") if row["outcome"] == "missing"}
+    others = {name: note for name, note in missing.items() if name not in HINTS}
+    assert {name for name in names if name in missing} == (HINTS.keys() & {*names}) | others.keys()
+    # Of the rest a suite lacks something, such as speech, or the test file leaves out a required argument.
+    told = (
+        "cannot be used: it grades",
+        "cannot be used: it needs MCP",
+        "is missing (required)",
+        "no literal expected_tools",
+    )
+    assert {name: note for name, note in others.items() if not any(words in note for words in told)} == {}
+    assert len(names) - len(missing) > 25
 
 
 @pytest.mark.full

@@ -12,6 +12,8 @@ from holodeck_action.extensions.importers.deepeval.syntax import argument_of, ca
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.source import UnfitError
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.suite.model.base import ArgumentError
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _RAG = {
@@ -165,17 +167,28 @@ def _same_metric(
 
 
 def _convert_class(name: str, arguments: Mapping[str, Any]) -> MetricCounterpart:
-    """Return the metric of `type: deepeval` for a class."""
+    """Return the metric of `type: deepeval` for a class.
+
+    Raises:
+        UnfitError: a suite cannot use the class with these arguments.
+    """
     options = {key: value for key, value in arguments.items() if key not in ("threshold", "model")}
     made: dict[str, Any] = {"type": "deepeval", "metric": name}
     if "threshold" in arguments:
         made["threshold"] = _threshold({"threshold": arguments["threshold"]}, 0.5)
     if options:
         made["options"] = options
+    made |= _judge(arguments)
+    if (kind := built_in().classes.get("deepeval")) is not None:
+        try:
+            kind(**made)
+        except ArgumentError as error:
+            # The class reads what a suite does not have, such as recorded speech, or an argument is missing.
+            raise UnfitError(str(error)) from None
     notes = [_judge_note(arguments)]
     if name in _INVERTED and "threshold" in arguments:
         notes.append("since DeepEval 4.3 high scores are good: check the threshold")
-    return MetricCounterpart(Outcome.METRIC, name, made | _judge(arguments), note="; ".join(filter(None, notes)))
+    return MetricCounterpart(Outcome.METRIC, name, made, note="; ".join(filter(None, notes)))
 
 
 def _convert_geval(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
