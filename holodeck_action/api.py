@@ -19,7 +19,6 @@ from typing import Any, TextIO, TypedDict, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Ui
 from holodeck_action.commands.suites import evaluate as run_suites
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.compare.comparing import compare as compare_records
@@ -41,6 +40,7 @@ from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.run.options.input_kinds import FOLDER, Kind
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.run.ui import Ui
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import Baseline

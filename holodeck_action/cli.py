@@ -84,8 +84,8 @@ def main(
     import click
 
     from holodeck_action.commands.command_line import cli
+    from holodeck_action.commands.written_errors import report_error, report_usage_error
     from holodeck_action.run.caller import Caller
-    from holodeck_action.run.error_reports import report_error, report_usage_error
 
     try:
         caller = Caller(environ, cwd, stdin, stdout, stderr, disk, pause, signals)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holodeck_action.commands.output import Ui
 from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import check_links, write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
+from holodeck_action.run.ui import Ui
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
+from holodeck_action.commands.step_inputs import StepInputs
 from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.decide.survey import judge_cases
@@ -27,7 +28,6 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_policy_file
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.settings import baseline_problem, merge_baseline
-from holodeck_action.run.options.step_inputs import StepInputs
 from holodeck_action.run.past import open_history
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline

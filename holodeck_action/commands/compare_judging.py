@@ -86,7 +86,7 @@ def _judge_answers(judge: str, base: Record, head: ComparedRun, flags: Flags, ca
         return None
     if item.settings.calls.mode != "replay":
         caller.stderr.write(plan)
-    caller.note(*(ready.resources.redactor.text(notice) for notice in item.suite.notices))
+    caller.note(*(ready.redactor.text(notice) for notice in item.suite.notices))
     return asyncio.run(_judge(ready, base, head.results.record, caller))
 
 
@@ -117,7 +117,7 @@ def _only_pairs(case: Case) -> Case:
 def _plan_text(suite: Run, flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
 
-    return "".join(f"{line}\n" for line in plan_lines([suite], flags))
+    return "".join(f"{line}\n" for line in plan_lines([[suite]], flags))
 
 
 async def _judge(open_suite: Run, base: Record, head: Record, caller: Caller) -> Record:
@@ -135,7 +135,7 @@ async def _judge(open_suite: Run, base: Record, head: Record, caller: Caller) ->
         await open_suite.close()
     wire = open_suite.resources.wire
     for notice in (*(() if wire is None else wire.notices), *open_suite.exams.notices):
-        caller.note(open_suite.resources.redactor.text(notice))
+        caller.note(open_suite.redactor.text(notice))
     if stop.reason is not None:
         caller.note(f"not all answers were compared: {stop.reason}")
     return judged

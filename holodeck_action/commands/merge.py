@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Outcome, Ui, report_suite, report_together
+from holodeck_action.commands.output import Outcome, report_suite, report_together
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.written_results import RelatedFiles
 from holodeck_action.record.base_results import read_base_results
@@ -32,6 +32,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.options.request import flags_from, template_of
+from holodeck_action.run.ui import Ui
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 

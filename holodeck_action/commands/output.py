@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,78 +12,23 @@ from msgspec.structs import replace
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import CombinedVerdict, SuiteVerdict, Verdict
 from holodeck_action.decide.written_results import RelatedFiles, write_combined, write_results, write_verdict
-from holodeck_action.record.disk import DISK, Disk
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.terminal.console import print_report
-from holodeck_action.reports.terminal.progress import ProgressDisplay
-from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import display_folder
-from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.ui import Ui
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import terminal_of
 
 if TYPE_CHECKING:
     from holodeck_action.decide.compare.comparison_report import ComparisonReport
-    from holodeck_action.reports.custom import CustomTemplate
-    from holodeck_action.reports.page.viewer_index import PageLinks
     from holodeck_action.run.step_report import StepReport
     from holodeck_action.suite.configuration_errors import LocatedProblem
 
 Writer = Callable[[], Iterable[bytes]]
-
-
-class Ui(Struct, frozen=True):
-    """Where a run shows and writes its results: reports go to `stdout`, progress and problems to `stderr`, files to
-    `folder` (if not None).
-
-    `caller` is whoever started the run, and `flags` has the options. `claims` keep other runs from writing to the
-    folders. `template` renders report.md; None to use the built-in template. `reports` is whether reports are written
-    in addition to the results. `on_conclusion` is called with the conclusion of each suite.
-    """
-
-    caller: Caller
-    flags: Flags
-    claims: Claims
-    progress: ProgressDisplay
-    folder: GivenPath | None
-    template: CustomTemplate | None = None
-    reports: bool = True
-    on_conclusion: Callable[[Conclusion], None] = lambda concluded: None
-
-    @property
-    def writes_page(self) -> bool:
-        """Whether the viewer's page is written to the output folder."""
-        return self.reports and self.flags.html
-
-    @property
-    def stdout(self) -> TextIO:
-        """The stream for reports."""
-        return self.caller.stdout
-
-    @property
-    def stderr(self) -> TextIO:
-        """The stream for progress, notes and problems."""
-        return self.progress.stream
-
-    @property
-    def disk(self) -> Disk:
-        """Writes the files."""
-        return self.caller.disk or DISK
-
-    @property
-    def links(self) -> PageLinks:
-        """The URLs that the page links to."""
-        from holodeck_action.github.job import page_links
-
-        return page_links(self.caller.environ)
-
-    def note(self, sentence: str) -> None:
-        """Write a note of one sentence to standard error."""
-        self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
 class Outcome(Struct, frozen=True):

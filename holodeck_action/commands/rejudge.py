@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from holodeck_action.commands.output import Ui
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_path
@@ -26,6 +25,7 @@ from holodeck_action.run.options.settings import SettingsError, merge
 from holodeck_action.run.preflight import gate_problems, settings_problem
 from holodeck_action.run.run import Run
 from holodeck_action.run.stored import check_stored, find_stored_run
+from holodeck_action.run.ui import Ui
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import has_score_gate

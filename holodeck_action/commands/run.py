@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from holodeck_action.commands.last_run import choose_results_folder
-from holodeck_action.commands.output import Ui, clear_suite_folders
+from holodeck_action.commands.output import clear_suite_folders
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
@@ -20,6 +20,7 @@ from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.input_values import anchor_paths, output_dir_of, read_inputs
 from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.run.ui import Ui
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 

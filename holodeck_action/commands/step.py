@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from holodeck_action.commands.compare import compare_runs, runs_of_step
 from holodeck_action.commands.installing import RestartError, RunnerExtras
 from holodeck_action.commands.merge import merge_folders
-from holodeck_action.commands.output import Outcome, Ui, clear_suite_folders
+from holodeck_action.commands.output import Outcome, clear_suite_folders
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.step_end import (
     TITLE,
@@ -28,6 +28,7 @@ from holodeck_action.commands.step_end import (
     outputs,
     path_if_written,
 )
+from holodeck_action.commands.step_inputs import read_step_inputs
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.github.annotations import annotate_problems, unannotated_reasons
 from holodeck_action.github.channel_options import ChannelOptions, channel_options_from
@@ -55,9 +56,9 @@ from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suites, 
 from holodeck_action.run.options.action_inputs import COMMAND, Flags
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.options.step_inputs import read_step_inputs
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.run.step_report import StepReport
+from holodeck_action.run.ui import Ui
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import StepCommand
 from holodeck_action.suite.cases.case_files import Conversations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
-from holodeck_action.commands.output import Outcome, Ui, report_suite, report_together
-from holodeck_action.commands.running import run_sides
+from holodeck_action.commands.output import Outcome, report_suite, report_together
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
@@ -30,8 +28,10 @@ from holodeck_action.run.open_suites import closing, open_suites, start_journals
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.past import KeptRuns, histories_of
 from holodeck_action.run.run import MissingBase, Run
+from holodeck_action.run.schedule import Stop
 from holodeck_action.run.shards import choose_part, durations_of
-from holodeck_action.run.signals import raise_on_signals
+from holodeck_action.run.sides import run_sides
+from holodeck_action.run.signals import raise_on_signals, run_to_end
 from holodeck_action.run.stages import (
     Counters,
     Executor,
@@ -42,6 +42,7 @@ from holodeck_action.run.stages import (
     stages_of,
 )
 from holodeck_action.run.trials import SYSTEM_CLOCK
+from holodeck_action.run.ui import Ui
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.targets.factory import describe_target
 
@@ -97,9 +98,10 @@ def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
         for ready, base, past in zip(all_opened, bases, earlier, strict=True):
             order = _order(ready, base, past, job, ui)
             executor = _executor_of(ready, stages, ui)
+            stop = Stop()
             with _running(opened.pop(0), stages, ui):
-                done = asyncio.run(run_sides(ready, ui, deadline, executor, base, order))
-            record, results = attach_base(done.record, ready, base_of(ready, done.base, base))
+                done = run_to_end(run_sides(ready, ui, stop, deadline, executor, base, order))
+            record, results = attach_base(done[0], base_of(done, base))
             terms = Terms.against(None if results is None else results.results)
             concluded = conclude(record, terms, folder=ready.display_folder, earlier_runs=past or NO_RUNS)
             related = RelatedFiles(results, () if past is None else past.saved_lines)
@@ -110,8 +112,8 @@ def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
                 kept.append((ready, concluded))
             if flags.bless is not None:
                 blessed = bless(flags.bless, concluded, results, ui)
-            complete = complete and reported.written and done.record.ended_early is None
-            if done.interrupted or (shared is not None and shared.refusal is not None):
+            complete = complete and reported.written and record.ended_early is None
+            if stop.is_requested or (shared is not None and shared.refusal is not None):
                 break
         not_run = tuple(ready.place for ready in opened)
         code = report_together(finished, not_run, ui)
@@ -232,8 +234,6 @@ def _running(ready: Run, stages: Sequence[Stages], ui: Ui) -> Iterator[None]:
     try:
         with enter_all(stages, ready.staged, UserOutput(ui.note, ui.stderr)):
             yield
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
     finally:
         ready.close_journals()
         for side in ready.sides:
@@ -254,7 +254,7 @@ def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], ui: Ui) -> Non
         ui.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
         if ready.resources.budgets and ready.resources.own is None and ready.stored is None:
-            target = ready.resources.redactor.text(describe_target(ready.target))
+            target = ready.redactor.text(describe_target(ready.target))
             if ready.resources.charges is not None:
                 ui.note(f"{ready.place}: the budget counts the usage that {target} reports after each answer")
                 continue
@@ -265,8 +265,6 @@ def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], ui: Ui) -> Non
 def _plan_text(suites: Sequence[Run], bases: Sequence[Base], flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
 
-    sides = [side for suite in suites for side in suite.sides]
-    heads = {id(suite): seen_passes(suite, base) for suite, base in zip(suites, bases, strict=True)}
     # The head's probes hold for its base, too.
-    seen = [heads.get(id(side)) for side in sides]
-    return "".join(f"{line}\n" for line in plan_lines(sides, flags, seen))
+    seen = [seen_passes(suite, base) for suite, base in zip(suites, bases, strict=True)]
+    return "".join(f"{line}\n" for line in plan_lines([suite.sides for suite in suites], flags, seen))

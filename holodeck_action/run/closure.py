@@ -32,7 +32,7 @@ def add_closures(sides: Sequence[Run], records: Sequence[Record], stored: Record
     head = _closure_of(sides[0], {} if before is None else before.code)
     closures = [head, *(_closure_beside(side, head) for side in sides[1:])]
     return [
-        replace(record, run=replace(record.run, closure=side.resources.redactor.value(closure)))
+        replace(record, run=replace(record.run, closure=side.redactor.value(closure)))
         for side, record, closure in zip(sides, records, closures, strict=True)
     ]
 

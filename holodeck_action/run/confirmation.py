@@ -17,26 +17,25 @@ from holodeck_action.record.stored_cases import MappedCases
 from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base
 from holodeck_action.run.loop import run_trials
 from holodeck_action.run.open_suites import complete_record
-from holodeck_action.run.run import Run
+from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Available, FurtherTrials, Plan, Resumed
 
 
-def base_of(open_suite: Run, record: Record | None, stored: Base) -> Base:
+def base_of(sides: Sequence[Run], stored: Base) -> Base:
     """Return the results that a suite is compared with: those of the base that ran with it, or `stored`.
 
     Args:
-        open_suite: the suite.
-        record: the record of the base that ran; None if none ran.
+        sides: the suite, and its base if one ran, with their records.
         stored: results of an earlier run.
     """
-    if open_suite.base is None:
-        return stored
-    if not isinstance(open_suite.base, Run):
-        return open_suite.base
+    if len(sides) == 1:
+        missing = sides[0].base
+        return missing if isinstance(missing, MissingBase) else stored
+    record, role = sides[1].record, sides[1].as_base
     assert record is not None
-    assert open_suite.base.as_base is not None
-    return FoundBase(make_base_results(record), open_suite.base.as_base.run)
+    assert role is not None
+    return FoundBase(make_base_results(record), role.run)
 
 
 def cases_to_confirm(sides: Sequence[Run], made: Sequence[Record], stored: Base) -> Sequence[str]:
@@ -57,7 +56,8 @@ def cases_to_confirm(sides: Sequence[Run], made: Sequence[Record], stored: Base)
         return ()
     if records[0].certain is not None:
         return ()
-    record, results = attach_base(records[0], head, base_of(head, records[1] if len(records) > 1 else None, stored))
+    done = [replace(side, record=record) for side, record in zip(sides, records, strict=True)]
+    record, results = attach_base(done[0], base_of(done, stored))
     if results is None:
         return ()
     comparison = decide(record, Terms.against(results.results)).comparison
@@ -82,7 +82,7 @@ async def ask_again(
         lane: gives each session a slot.
         stop: can end the trials early.
     """
-    redactor = side.resources.redactor
+    redactor = side.redactor
     known = {redactor.case_id(case.id, case.content_hash): case for case in side.cases}
     names = [name for name in ids if name in known]
     cases = [known[name] for name in names]

@@ -47,7 +47,7 @@ def planned_exams(
         return []
     from holodeck_action.scoring.exams import plan_exams
 
-    planned = plan_exams(open_suite.own_cases, open_suite.resources.judges, pool, open_suite.resources.redactor)
+    planned = plan_exams(open_suite.own_cases, open_suite.resources.judges, pool, open_suite.redactor)
     return [(each, seen.get(each.identity)) for each in planned]
 
 
@@ -69,10 +69,10 @@ async def probe_judges(open_suite: Run, seen: Mapping[str, JudgeProbe], pool: Wo
 
     async def probe(each: PlannedExam, earlier: JudgeProbe | None) -> JudgeProbe | None:
         if earlier is not None:
-            return replace(earlier, metric=open_suite.resources.redactor.text(each.spec.label), attempts=0, kept=True)
+            return replace(earlier, metric=open_suite.redactor.text(each.spec.label), attempts=0, kept=True)
         async with slots:
             stored = open_suite.resources.reuse if calls.mode != "live" else None
-            return await hold_exam(each, stored, replay=calls.mode == "replay", redactor=open_suite.resources.redactor)
+            return await hold_exam(each, stored, replay=calls.mode == "replay", redactor=open_suite.redactor)
 
     made = await _unless_stopped([asyncio.create_task(probe(*each)) for each in planned], stop)
     probes = sorted(made, key=lambda each: (each.metric, each.judge, each.identity))

@@ -60,7 +60,7 @@ def complete_record(run: Run, record: Record) -> Record:
     """Return the record of a run with the number and cost of model calls, judges' configurations and cards, notices
     about model calls and embeddings, and a base's own gates added.
     """
-    held, redactor = run.resources, run.resources.redactor
+    held, redactor = run.resources, run.redactor
     if held.wire is not None:
         calls = replace(held.wire.model_calls, reused=count_reused_verdicts(record.cases))
         told = tuple(map(redactor.text, held.wire.notices))
@@ -168,7 +168,7 @@ def _open_base(
     if not isinstance(base, Run):
         return base
     assert base.as_base is not None
-    redactor = run.resources.redactor
+    redactor = run.redactor
     try:
         opened = _open(base, redactor, None, receivers, run.resources)
         # Its answers are graded like those of the suite it runs beside.
@@ -272,7 +272,7 @@ def _identify(run: Run, *, resume: bool) -> Run:
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     shard = {} if run.part is None else {"shard": str(run.part.shard), "split": run.part.shard.split}
-    identity = run.resources.redactor.value({**identified, **shard, **run.inputs})
+    identity = run.redactor.value({**identified, **shard, **run.inputs})
     resumed = run.resumed
     if resume:
         resumed = read_for_resume(run.folder / JOURNAL_FILE, identity, run.resources.imported.changed_files)

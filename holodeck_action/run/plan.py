@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
@@ -77,68 +78,70 @@ def estimate_own(suite: Run) -> OwnEstimate:
 
 
 def plan_lines(
-    suites: Sequence[Run],
-    flags: Flags,
-    seen: Sequence[Mapping[str, JudgeProbe] | None] = (),
+    groups: Sequence[Sequence[Run]], flags: Flags, seen: Sequence[Mapping[str, JudgeProbe] | None] = ()
 ) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
     Args:
-        suites: the suites; the document searches of those that are open are planned, too.
+        groups: suites that spend one budget, such as a suite and its base. Document searches of open suites are
+            planned, too.
         flags: the command line.
-        seen: for each suite, the probes that hold already, by identity; None for a suite without own probes. Empty to
-            plan no probes.
+        seen: for each group, the probes of its first suite that hold already, by identity. No probes are planned if it
+            is None or not given.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(redactor_of_loaded(suites).text, _plan_lines(suites, seen or [None] * len(suites), flags))
+    redactor = redactor_of_loaded(chain.from_iterable(groups))
+    return map(redactor.text, _plan_lines(groups, seen or [None] * len(groups), flags))
 
 
 def _plan_lines(
-    suites: Sequence[Run], probed: Sequence[Mapping[str, JudgeProbe] | None], flags: Flags
+    groups: Sequence[Sequence[Run]], probed: Sequence[Mapping[str, JudgeProbe] | None], flags: Flags
 ) -> Iterator[str]:
     needed: list[_MinUse] = []
-    together: list[_MinUse] = []
-    for at, (item, seen) in enumerate(zip(suites, probed, strict=True)):
-        if item.graded_by is None or at == 0:
-            head, together = item, []
-        place = f"plan: {one_line(item.place, 200)}:"
-        online = item.settings.calls.mode != "replay"
-        found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
-        judging = estimate_judges(item) if online else None
-        playing = estimate_users(item) if online else ()
-        yield f"{place} {_agent_and_judges_line(item, found, judging, has_other_calls=bool(playing))}"
-        if found is not None:
-            yield f"{place} conversations: {concurrency_phrase(item.settings)}"
-        if item.confirms_regressions and item.stored is None:
-            yield f"{place} {_confirmation_line(item)}"
-        calls: Sequence[PlannedCalls] = ()
-        own = None if item.opened is None else item.opened.own
-        if found is not None and own is not None and own.calls_models:
-            try:
-                calls = asyncio.run(own.plan_calls())
-            except AgentError as error:
-                yield f"{place} {one_line(error.message, 500)}"
-        if calls:
-            yield f"{place} {_search_line(calls)}"
-        if playing:
-            yield f"{place} simulated users: {_models_phrase(playing)}"
-        probing = () if seen is None else estimate_probes(item, seen)
-        if probing:
-            yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
-        if found is not None or judging is not None or playing:
-            least = _min_use(found, judging, calls, (*playing, *probing))
-            needed.append(least)
-            together.append(least)
-        # A base follows its suite and spends the same budget.
-        if together and (at + 1 == len(suites) or suites[at + 1].graded_by is None):
-            settings = head.settings
+    for group, seen in zip(groups, probed, strict=True):
+        together: list[_MinUse] = []
+        for item in group:
+            yield from _suite_lines(item, None if item is not group[0] else seen, together)
+        if together:
+            settings = group[0].settings
             yield from _budget_lines(
-                *(f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens),
-                *(together, head.shards),
+                *(f"of {one_line(group[0].place, 200)}", settings.max_cost_usd, settings.max_tokens),
+                *(together, group[0].shards),
             )
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, suites[0].shards)
+        needed += together
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, groups[0][0].shards)
+
+
+def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[_MinUse]) -> Iterator[str]:
+    """Yield the lines of a suite, and add its minimum use to `needed`."""
+    place = f"plan: {one_line(item.place, 200)}:"
+    online = item.settings.calls.mode != "replay"
+    found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
+    judging = estimate_judges(item) if online else None
+    playing = estimate_users(item) if online else ()
+    yield f"{place} {_agent_and_judges_line(item, found, judging, has_other_calls=bool(playing))}"
+    if found is not None:
+        yield f"{place} conversations: {concurrency_phrase(item.settings)}"
+    if item.confirms_regressions and item.stored is None:
+        yield f"{place} {_confirmation_line(item)}"
+    calls: Sequence[PlannedCalls] = ()
+    own = None if item.opened is None else item.opened.own
+    if found is not None and own is not None and own.calls_models:
+        try:
+            calls = asyncio.run(own.plan_calls())
+        except AgentError as error:
+            yield f"{place} {one_line(error.message, 500)}"
+    if calls:
+        yield f"{place} {_search_line(calls)}"
+    if playing:
+        yield f"{place} simulated users: {_models_phrase(playing)}"
+    probing = () if seen is None else estimate_probes(item, seen)
+    if probing:
+        yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
+    if found is not None or judging is not None or playing:
+        needed.append(_min_use(found, judging, calls, (*playing, *probing)))
 
 
 class _MinUse(Struct, frozen=True):

@@ -14,7 +14,7 @@ from holodeck_action.record.serialization import to_json
 from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.identity import ImportedFiles
 from holodeck_action.run.journal import Journal, ResumedRun
-from holodeck_action.run.loading import LoadedSuite
+from holodeck_action.run.loading import LoadedSuite, redactor_of_loaded
 from holodeck_action.run.options.settings import ModelCalls, Settings
 from holodeck_action.run.shards import Part
 from holodeck_action.run.stages import StagedSuite
@@ -156,7 +156,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     `opened` is None before the run is open. `identity`, `digests` (of the files and settings that trials depend on) and
     `resumed` (the finished trials of an interrupted run) are empty without a folder. `exams` are the results of the
     judges' probes, empty before they were made. `journal` gets the trials; None if there is no folder, or before it was
-    started.
+    started. `record` is None before the run has ended.
     """
 
     display_folder: str
@@ -180,12 +180,22 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     resumed: ResumedRun = ResumedRun({}, 0, ())
     exams: Exams = NO_EXAMS
     journal: Journal | None = None
+    record: Record | None = None
+
+    def __repr__(self) -> str:
+        # Short: asyncio formats its main task when it ends, with the task's result.
+        return f"Run({self.place!r})"
 
     @property
     def resources(self) -> Resources:
         """What is open for the run; only after it was opened."""
         assert self.opened is not None
         return self.opened
+
+    @property
+    def redactor(self) -> Redactor:
+        """Redactor for the secrets of the suite and its environment; once open, also for those of agent and judges."""
+        return redactor_of_loaded([self]) if self.opened is None else self.opened.redactor
 
     @property
     def commit(self) -> str | None:
@@ -230,7 +240,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         """What extensions see of the run."""
         return StagedSuite(
             *(self.suite, self.display_folder, self.environ, self.code, self.settings),
-            *(self.target, self.target_files, self.redactor if self.opened is None else self.opened.redactor),
+            *(self.target, self.target_files, self.redactor),
         )
 
     @property
@@ -242,7 +252,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     def dependency_digests(self) -> Mapping[str, str]:
         """Digests of the trials' inputs except the suite's files, by a description of the input without secrets."""
         imported = {f"the imported module {name}": digest for name, digest in self.resources.imported.digests.items()}
-        found: Mapping[str, str] = self.resources.redactor.value({**self.digests, **imported})
+        found: Mapping[str, str] = self.redactor.value({**self.digests, **imported})
         return dict(sorted(found.items()))
 
     @property
@@ -267,7 +277,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         return {(own[name], index): trial for (name, index), trial in journaled if name in own}
 
     def _recorded_id(self, case: Case) -> str:
-        return self.resources.redactor.case_id(case.id, case.content_hash)
+        return self.redactor.case_id(case.id, case.content_hash)
 
     async def close(self) -> None:
         """Close the run and its base, except their journals: trials that are cancelled may still write there."""

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from signal import SIGINT, Signals, getsignal, signal
 from types import FrameType
+from typing import Any, TypeVar
 
 from holodeck_action.run.schedule import Stop
+
+T = TypeVar("T")
+
+
+def run_to_end(main: Coroutine[Any, Any, T], run: Callable[[Coroutine[Any, Any, T]], T] = asyncio.run) -> T:
+    """Run a coroutine in an event loop by `run`, and return its result.
+
+    Raises:
+        KeyboardInterrupt: a second signal cancelled it (see `stop_on_signals`).
+    """
+    try:
+        return run(main)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -66,7 +66,7 @@ async def run_suite(
             all cases in the order of the suite.
         change_plan: takes the plan of trials, and returns the plan that runs.
     """
-    redactor, clock = ready.resources.redactor, SYSTEM_CLOCK
+    redactor, clock = ready.redactor, SYSTEM_CLOCK
     suite, settings, stored, base = ready.suite, ready.settings, ready.stored, ready.as_base
     started, begun = clock.now(), clock.monotonic()
     cases = ready.cases if base is None else (*ready.cases, *base.unpaired)
@@ -105,6 +105,9 @@ async def run_suite(
     plan = change_plan(plan)
 
     def report_case(case: Case, finished: Sequence[TrialRecord]) -> None:
+        if not finished:
+            # Cases of other shards, and cases that only the base has, have no trials here.
+            return
         changed = refuse_contradictions(finished) if consistent == "require" else {}
         on_case(case_record(case, tuple(changed.get(trial.index, trial) for trial in finished), redactor))
 

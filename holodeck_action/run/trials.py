@@ -17,7 +17,7 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 def grading_pool(open_suite: Run) -> WorkerPool:
     """Return the worker processes for a suite's graders; the caller closes them."""
-    size, redact = open_suite.settings.workers, open_suite.resources.redactor.text
+    size, redact = open_suite.settings.workers, open_suite.redactor.text
     used, imported = open_suite.resources.used, open_suite.resources.imported
     return open_suite.worker_pool(size, redact, on_import=imported, watch=used.watch)
 
@@ -36,14 +36,14 @@ def trial_runner(open_suite: Run, pool: WorkerPool) -> Trials:
     if open_suite.stored is not None:
         from holodeck_action.run.stored import StoredTrials
 
-        return StoredTrials(open_suite.stored, scorer, open_suite.resources.redactor)
+        return StoredTrials(open_suite.stored, scorer, open_suite.redactor)
     assert open_suite.resources.agent is not None
     return TrialRunner(
         open_suite.resources.agent,
         scorer,
         Deadlines(open_suite.settings.turn_timeout_s, open_suite.settings.case_timeout_s),
         SYSTEM_CLOCK,
-        open_suite.resources.redactor,
+        open_suite.redactor,
         open_suite.suite.name,
         open_suite.resources.files,
         own_model=open_suite.resources.own is not None,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.commands.step_inputs import OPTIONS, StepInputs, read_step_inputs
 from holodeck_action.run.options.input_values import InputError, read_inputs
-from holodeck_action.run.options.step_inputs import OPTIONS, StepInputs, read_step_inputs
 from holodeck_action.seam import registry
 from holodeck_action.text.redaction import Redactor
 from tests.tables import walk

@@ -12,8 +12,8 @@ import yaml
 
 from holodeck_action.commands.command_line import run
 from holodeck_action.commands.compare_judging import JUDGING
+from holodeck_action.commands.step_inputs import OPTIONS
 from holodeck_action.run.options.action_inputs import ACTION_INPUTS, INPUTS, PUBLISH_INPUTS
-from holodeck_action.run.options.step_inputs import OPTIONS
 from scripts import build_action
 from tests.action.step import ROOT, action
 from tests.commands.project import Project

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holodeck_action.run.options.step_inputs import read_step_inputs
+from holodeck_action.commands.step_inputs import read_step_inputs
 from holodeck_action.text.redaction import Redactor
 from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, SHOP, jobs, load, steps
 

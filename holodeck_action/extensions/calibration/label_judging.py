@@ -154,7 +154,7 @@ def judge_labels(labels: Labels, metric: str, suite: Run, budget: Budget | None,
     with enter_all(stages_of([suite.suite], Flags()), opened.staged, UserOutput(note, stderr)):
         trials = asyncio.run(_grade_answers(opened, labels))
     for notice in opened.notices:
-        note(opened.resources.redactor.text(notice))
+        note(opened.redactor.text(notice))
     stopped = next((budget.refusal for budget in opened.resources.budgets if budget.refusal is not None), None)
     compared = []
     for row, case, trial in zip(labels.rows, suite.cases, trials, strict=True):
@@ -174,7 +174,7 @@ def _configuration(open_suite: Run, evaluations: Sequence[Evaluation]) -> Config
 
     (spec,) = open_suite.cases[0].turns[0].metrics
     environ = model_environment(open_suite)
-    return configuration_of(open_suite.suite, spec, version_of(evaluations), environ, open_suite.resources.redactor)
+    return configuration_of(open_suite.suite, spec, version_of(evaluations), environ, open_suite.redactor)
 
 
 async def _grade_answers(open_suite: Run, labels: Labels) -> list[TrialRecord]:
@@ -200,7 +200,7 @@ async def _judge_pairs(
     assert open_suite.stored is not None
     cases = tuple(
         CaseRecord(
-            id=open_suite.resources.redactor.case_id(case.id, case.content_hash),
+            id=open_suite.redactor.case_id(case.id, case.content_hash),
             name=case.name,
             content_hash=case.content_hash,
             source=case.mark,
@@ -215,7 +215,7 @@ async def _judge_pairs(
         for case, trial in zip(open_suite.cases, trials, strict=True)
     )
     base = tuple(
-        structs.replace(case, trials=(_with_response(trial, open_suite.resources.redactor.text(other)),))
+        structs.replace(case, trials=(_with_response(trial, open_suite.redactor.text(other)),))
         for case, trial, other in zip(cases, trials, other_answers, strict=True)
     )
     record = open_suite.stored.record

@@ -71,7 +71,7 @@ async def judge_pairs(open_suite: Run, head: Record, base: Record | None, stop: 
 
 def _judged_cases(open_suite: Run, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
     """Yield each case that has metrics which compare two answers, with these metrics."""
-    redactor = open_suite.resources.redactor
+    redactor = open_suite.redactor
     known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in open_suite.own_cases}
     for recorded in head.cases:
         case = known.get(recorded.id)
@@ -110,7 +110,7 @@ class _Judging:
                 if stop.reason is not None:
                     return
                 made = [await self._judge_trial(spec, case, trial, other) for spec in specs]
-            self.found[case.id, trial.index] = self._ready.resources.redactor.value(made)
+            self.found[case.id, trial.index] = self._ready.redactor.value(made)
 
     async def _judge_trial(
         self, spec: MetricSpec, case: CaseRecord, trial: TrialRecord, base_case: CaseRecord | None

@@ -205,7 +205,7 @@ async def run_race(
     course = Course(race.order, race.weights, stops, slots.count, note_drop, drops=race.drops)
     everything = _EveryStop(stops, course.wake)
     spent, lanes = [Amounts() for _ in contenders], [slots.lane() for _ in contenders]
-    recorded = {head.resources.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
+    recorded = {head.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
     troubles: list[UnboundedScoreError] = []
 
     def finish_case(variant: int, case: CaseRecord) -> None:
@@ -270,5 +270,5 @@ async def _complete(record: Record, open_suite: Run, pool: Any) -> Record:
     pairs = registry.pairs()
     if pairs is not None and any(map(compares_answers, open_suite.own_cases)):
         record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
-    record = complete_record(open_suite, await add_custom_summary(record, pool, open_suite.resources.redactor))
+    record = complete_record(open_suite, await add_custom_summary(record, pool, open_suite.redactor))
     return add_closures([open_suite], [record], None)[0]

@@ -115,7 +115,7 @@ class Descent:
         budget = make_budget(self._flags.max_cost_usd, self._flags.max_tokens)
         as_it_is = plan.suite.race([Variant("as it is", {})], plan.raced)
         (self.host,) = open_suites(as_it_is.to_open([None]), budget, siblings=True)
-        self._redact = self.host.resources.redactor.text
+        self._redact = self.host.redactor.text
         self._started, self._begun = datetime.now(UTC), time.monotonic()
         self._base: dict[str, Value] = {}
         self._races: list[AxisRace] = []

@@ -135,7 +135,7 @@ def _race(
     folders = variant_folders(race, folder)
     # Opened first, so that a race that cannot start creates no folder.
     suites = _open(race, folders, flags)
-    redact, place = suites[0].resources.redactor.text, suites[0].display_folder
+    redact, place = suites[0].redactor.text, suites[0].display_folder
     with closing(suites):
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
         if calls_models(suites):

@@ -12,7 +12,6 @@ from holodeck_action.extensions.race.contest import Finished, run_race
 from holodeck_action.extensions.race.preparing import PreparedRace
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
-from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
 from holodeck_action.run.caller import Caller
@@ -22,6 +21,7 @@ from holodeck_action.run.open_suites import start_journals
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.plan import plan_lines
 from holodeck_action.run.run import Run
+from holodeck_action.run.signals import run_to_end
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.suite.identity import slug
 from holodeck_action.text.given_paths import GivenPath
@@ -66,8 +66,7 @@ def calls_models(suites: Sequence[Run]) -> bool:
 def planned_calls(suites: Sequence[Run], flags: Flags) -> Iterator[str]:
     """Return the lines of the plan of suites, which counts the calls of all of them as if none were dropped."""
     # Variants with equal judges share their probes.
-    seen: list[Mapping[str, JudgeProbe] | None] = [{}, *(None for _ in suites[1:])]
-    return plan_lines(suites, flags, seen)
+    return plan_lines([suites], flags, [{}])
 
 
 def run_variants(
@@ -105,9 +104,7 @@ def run_variants(
     try:
         with enter_all(stages, contenders[0].staged, UserOutput(note, caller.stderr)):
             suites.clear()
-            done = run(run_race(race, contenders, flags, caller.signals, note, remaining_s))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+            done = run_to_end(run_race(race, contenders, flags, caller.signals, note, remaining_s), run)
     finally:
         for ready in contenders:
             ready.close_journals()

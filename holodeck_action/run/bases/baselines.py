@@ -159,14 +159,15 @@ def _read_base_file(suite: Run, name: str, job: Job) -> FoundBase:
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit, replaced=replaced))
 
 
-def attach_base(record: Record, suite: Run, base: Base) -> tuple[Record, BaseResults | None]:
-    """Return a suite's record with the base's description, and the base's results (None if there are none)."""
+def attach_base(run: Run, base: Base) -> tuple[Record, BaseResults | None]:
+    """Return the record of a run with the base's description, and the base's results (None if there are none)."""
+    record = run.record
+    assert record is not None
     if base is None:
         return record, None
-    settings, accepted = suite.settings.baseline, suite.settings.on_changed_code
+    settings, accepted = run.settings.baseline, run.settings.on_changed_code
     if isinstance(base, MissingBase):
         return replace(record, baseline=RecordedBaseline(settings, None, base.reason, accepted)), None
-    run = replace(record.run, base_digest=base.results.results.digest)
-    return replace(
-        record, baseline=RecordedBaseline(settings, base.run, on_changed_code=accepted), run=run
-    ), base.results
+    about = replace(record.run, base_digest=base.results.results.digest)
+    described = RecordedBaseline(settings, base.run, on_changed_code=accepted)
+    return replace(record, baseline=described, run=about), base.results

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Ui
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.record.judge_probe import JudgeProbe
-from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.record import Record
 from holodeck_action.reports.terminal.progress import CaseDisplay
 from holodeck_action.run.bases.baselines import Base, FoundBase
 from holodeck_action.run.closure import add_closures
@@ -26,6 +24,7 @@ from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stages import Executor
 from holodeck_action.run.suite_run import run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trial_runner
+from holodeck_action.run.ui import Ui
 from holodeck_action.scoring.evaluations import add_custom_summary
 from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.seam import registry
@@ -33,32 +32,21 @@ from holodeck_action.suite.applicability import compares_answers
 from holodeck_action.workers.pool import WorkerPool
 
 
-class RunResult(Struct, frozen=True):
-    """The result of a suite: its record, the base's record (None if no base ran), and whether a signal or the deadline
-    stopped the run."""
-
-    record: Record
-    base: Record | None
-    interrupted: bool
-
-    def __repr__(self) -> str:
-        # Short: asyncio formats its main task when it ends, with the task's result.
-        return "RunResult(...)"
-
-
 async def run_sides(
     ready: Run,
     ui: Ui,
+    stop: Stop,
     deadline: float | None,
     executor: Executor | None,
     stored_base: Base,
     positions: Sequence[int] | None,
-) -> RunResult:
+) -> Sequence[Run]:
     """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
     Args:
-        ready: the suite, with its base if one runs.
+        ready: the run of the suite, with its base if one runs.
         ui: the options and outputs of the run.
+        stop: ends the run early.
         deadline: time at which the run is stopped, in seconds of the system's monotonic clock; None if there is no
             deadline.
         executor: runs the trials; None to run them in this process.
@@ -66,13 +54,16 @@ async def run_sides(
         positions: positions of the suite's cases in the order in which they run until the exit code is certain; None
             to run all cases. The base always runs all its cases.
 
+    Returns:
+        The run, and its base if one ran, each with its record.
+
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
     """
     settings = ready.settings
     sides: Sequence[Run] = ready.sides
     written = _write_notices(sides, frozenset(), ui)
-    stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
+    slots = Slots(settings.concurrency if executor is None else executor.max_trials)
     totals = [len(side.own_cases) for side in sides]
     left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
     reason = f"the run deadline of {ui.flags.run_timeout_s or 0:g} s was reached"
@@ -97,7 +88,7 @@ async def run_sides(
                     each,
                     slots.lane(),
                     stop,
-                    on_case=partial(_show_case, shown, is_base=side.as_base is not None),
+                    on_case=partial(shown.show_finished, is_base=side.as_base is not None),
                     order=None if side.as_base is not None else positions,
                 )
                 for side, each in zip(sides, trials, strict=True)
@@ -110,8 +101,7 @@ async def run_sides(
         records = await _confirm(sides, records, trials, stored_base, slots, stop, ui)
         records = await _judge_pairs(sides, records, stored_base, stop, ui)
         records = [
-            await add_custom_summary(record, pool, side.resources.redactor)
-            for side, record in zip(sides, records, strict=True)
+            await add_custom_summary(record, pool, side.redactor) for side, record in zip(sides, records, strict=True)
         ]
     _write_notices(sides, written, ui)
     stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
@@ -121,7 +111,7 @@ async def run_sides(
     done = [complete_record(side, record) for side, record in zip(sides, records, strict=True)]
     earlier = stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
     done = add_closures(sides, done, earlier)
-    return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
+    return [replace(side, record=record) for side, record in zip(sides, done, strict=True)]
 
 
 async def _probe_judges(
@@ -186,11 +176,5 @@ def _write_notices(sides: Sequence[Run], written_notices: frozenset[str], ui: Ui
             if notice not in written_notices:
                 written_notices |= {notice}
                 place = "" if side.as_base is None else f"{side.place}: "
-                ui.note(side.resources.redactor.text(place + notice))
+                ui.note(side.redactor.text(place + notice))
     return written_notices
-
-
-def _show_case(display: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
-    # Cases of other shards, and cases that only the base has, have no trials here.
-    if case.trials:
-        display.show_finished(case, is_base=is_base)
