@@ -273,8 +273,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     def resumed_trials(self, cases: Sequence[Case]) -> Mapping[TrialKey, TrialRecord]:
         """Return the journaled trials of cases by original case id; the journal has redacted ids."""
         own = {self._recorded_id(case): case.id for case in cases}
-        journaled = self.resumed.trials.items()
-        return {(own[name], index): trial for (name, index), trial in journaled if name in own}
+        return {(own[name], index): trial for (name, index), trial in self.resumed.trials.items() if name in own}
 
     def _recorded_id(self, case: Case) -> str:
         return self.redactor.case_id(case.id, case.content_hash)

@@ -60,10 +60,9 @@ async def run_sides(
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
     """
-    settings = ready.settings
     sides: Sequence[Run] = ready.sides
     written = _write_notices(sides, frozenset(), ui)
-    slots = Slots(settings.concurrency if executor is None else executor.max_trials)
+    slots = Slots(ready.settings.concurrency if executor is None else executor.max_trials)
     totals = [len(side.own_cases) for side in sides]
     left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
     reason = f"the run deadline of {ui.flags.run_timeout_s or 0:g} s was reached"
@@ -80,7 +79,7 @@ async def run_sides(
         trials = [trial_runner(side, pool) for side in sides]
         if executor is not None:
             trials = [await held.enter_async_context(executor.open(stop, sides[0].exams))]
-        with ui.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
+        with ui.progress.cases(totals, stop_when_decided=ready.settings.stop_when_decided) as shown:
             runs = (
                 run_suite(
                     side,
