@@ -17,6 +17,7 @@ from tests.browser.test_reading import heading, shown, until
 from tests.browser.test_table import cells, heads
 from tests.commands.project import Project
 from tests.extensions.view.test_view import served
+from tests.record.records import case, record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -46,6 +47,25 @@ def page_of_runs(folder: Path, runs: dict[str, Record]) -> Path:
 def column(page: Page, start: str) -> list[str]:
     (at,) = (at for at, name in enumerate(heads(page)) if name.startswith(start))
     return cells(page, at)
+
+
+def test_compare_says_which_run_leads_over_the_cases_that_it_decided(reader: Reader, tmp_path: Path) -> None:
+    runs = {
+        name: record(*(case("P" if number < passed else "F") for number in range(count)))
+        for name, passed, count in (("weak", 4, 20), ("strong", 20, 20), ("close", 19, 20), ("dropped", 3, 3))
+    }
+    place = page_of_runs(tmp_path, runs)
+    page = reader.open(place, "#compare", bypass_csp=True)
+    said = page.inner_text(".overview header p")
+    assert said == "strong passes most cases; beyond chance it is not better than dropped, close."
+    cards = {card.locator("h3").inner_text(): card.inner_text() for card in page.locator(".card").all()}
+    assert list(cards) == ["strong", "dropped", "close", "weak"]
+    assert "100 % of 20 cases passed, 95 %: 83.9 % to 100 %" in cards["strong"]
+    assert "Of 20 cases that strong decided too, 0 better and 16 worse: worse beyond chance" in cards["weak"]
+    assert cards["close"].endswith("Of 20 cases that strong decided too, 0 better and 1 worse")
+    assert cards["dropped"].endswith("Of 3 cases that strong decided too, 0 better and 0 worse")
+    for size in (WIDE, PHONE):
+        assert violations(reader.open(place, "#compare", bypass_csp=True, viewport=size)) == []
 
 
 def test_a_run_is_a_column_and_differences_come_first(reader: Reader, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "p
 import { CaseView } from "./case";
 import { byField, choose, NO_FILTERS, sorted } from "./choosing";
 import { Comparison } from "./compare";
+import { Leaders } from "./leaders";
 import { FilterBar } from "./filters";
 import { Help } from "./help";
 import { onKey } from "./keys";
@@ -73,7 +74,7 @@ export function App(props: { page: Page }): JSX.Element {
   const search = useRef<HTMLInputElement>(null);
   const shared = useMemo((): Shared => ({ page, dispatch, say }), [page]);
   const { view, row, filters } = state;
-  const sort = state.sort ?? (view === "compare" ? "changes" : page.head.runs.length ? "differences" : "problems");
+  const sort = state.sort ?? (page.head.runs.length ? "differences" : view === "compare" ? "changes" : "problems");
   const query = filters.query.trim();
   const { rows, found } = useMemo(() => {
     const chosen = choose(page.index, filters, reading.texts);
@@ -142,6 +143,7 @@ export function App(props: { page: Page }): JSX.Element {
     if (row !== null) {
       return <CaseView key={row} row={row} trial={state.trial} mode={state.mode} beside={beside} labels={labels} onStep={onStep} onClose={onClose} />;
     }
+    if (view === "compare" && page.head.runs.length) return <Leaders />;
     return view === "compare" && page.head.base ? <Comparison base={page.head.base} reading={reading} /> : <Summary />;
   }, [page, view, row, state.trial, state.mode, beside, labels, view === "compare" ? reading.read : 0]);
   const searched = page.size ? reading.read / page.size : 1;

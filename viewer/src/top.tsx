@@ -11,9 +11,9 @@ import { useShared } from "./state";
 
 const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
 
-export function viewsOf(head: { base: unknown; history: unknown[] }): [View, string][] {
+export function viewsOf(head: { base: unknown; runs: unknown[]; history: unknown[] }): [View, string][] {
   const views: [View, string][] = [["cases", "Cases"], ["summary", "Summary"], ["metrics", "Metrics"]];
-  if (head.base) views.push(["compare", "Compare"]);
+  if (head.base || head.runs.length) views.push(["compare", "Compare"]);
   if (head.history.length > 1) views.push(["trend", "Trend"]);
   if (head.base) views.push(["pairs", "Pairs"]);
   return views;
