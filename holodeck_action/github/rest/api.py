@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from holodeck_action.github.rest.objects import ApiError, ErrorKind
+from holodeck_action.github.rest.payload import is_repository
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -34,7 +35,6 @@ TIMEOUT_S = 15.0
 MOST_NODES = 100
 """Maximum number of ids in one GraphQL query (GitHub, node limit)."""
 
-_REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = lazy_pattern(r"[!-~]+")
 _PAGE = lazy_pattern(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
 _BOT_SUFFIX = "[bot]"
@@ -153,7 +153,7 @@ def connect(
     api_url = PUBLIC_API_URL if api_url is None else api_url
     if not _is_api_url(api_url):
         raise ApiError("GITHUB_API_URL is not the address of an API, such as https://api.github.com", "invalid", None)
-    if not _REPOSITORY.fullmatch(repository) or repository.split("/")[1] in (".", ".."):
+    if not is_repository(repository):
         raise ApiError("the repository is not given as owner/name", "invalid", None)
     try:
         from github.Repository import Repository

@@ -18,7 +18,7 @@ PAYLOAD_LIMIT = 25 * 1024 * 1024
 _LARGEST_NUMBER = 2**63 - 1
 _LONGEST_BRANCH = 1024
 _HASH = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_REPOSITORY = lazy_pattern(r"[A-Za-z0-9._-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
+_REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
 # Control characters are in no reference (git check-ref-format); a lone surrogate cannot be sent.
 _INVALID = lazy_pattern(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _LOGIN = lazy_pattern(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
