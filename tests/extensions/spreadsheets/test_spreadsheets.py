@@ -252,3 +252,34 @@ def test_each_row_has_the_value_of_its_merged_cells(tmp_path: Path) -> None:
 def test_cells_merged_across_columns_or_with_the_header_are_an_error(tmp_path: Path, name: str) -> None:
     text = complaint(tmp_path, "c.xlsx", {"c.xlsx": _merged(MERGED, name)})
     assert f"the cells {name} are merged: separate them" in text
+
+
+@pytest.mark.full
+def test_a_spreadsheet_with_odd_columns_runs_with_the_columns_that_the_errors_propose(project: Project) -> None:
+    head = ["Nr.", "Customer's question", "Expected answer (short)", "Checked by"]
+    rows = [[1, "When do you open?", "At nine", "Ada"], [2, "Where is A-17?", "In Leeds", "Bo"]]
+    project.write("cases.xlsx", excel({"Sheet1": [head, *rows]}))
+    agent = {
+        "name": "shop",
+        "model": {"provider": "openai", "name": "m"},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+        "test_cases_file": "cases.xlsx",
+    }
+    project.write("agent.yaml", json.dumps(agent))
+    project.answers([{"case": "1", "response": "At nine"}, {"case": "2", "response": "In York"}])
+    refused = project.run("validate", "agent.yaml")
+    assert refused.code == 2
+    proposed = dict(re.findall(r"such as columns: \{(\"[^\"]+\"): (\w+)\}", refused.stderr))
+    assert {json.loads(name): field for name, field in proposed.items()} == {
+        "Nr.": "id",
+        "Customer's question": "input",
+        "Expected answer (short)": "ground_truth",
+        "Checked by": "null",
+    }
+    columns = {json.loads(name): field for name, field in proposed.items() if field != "null"}
+    project.policy(target="recorded:answers.jsonl", columns={**columns, "*": None})
+    finished, record = project.evaluate()
+    assert finished.code == 1, finished.stderr
+    assert [(case.id, next(iter(case.turns)).input) for case in record.cases] == [(str(row[0]), row[1]) for row in rows]
+    assert "sheet Sheet1" in finished.stdout
