@@ -104,7 +104,7 @@ def decide(caller: Caller, /, results: GivenPath | None, **given: Any) -> int:
 def compare(caller: Caller, /, base: GivenPath, head: GivenPath | None, judge: str | None, **given: Any) -> int:
     """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running an agent.
 
-    Cases are paired by id and content. Exit code 1 says that something got worse. Without HEAD: the run in
+    Cases are paired by id and content. The command fails if something got worse. Without HEAD: the run in
     .holodeck/last, where one without --output-dir keeps its results. With --history, BASE and HEAD can also be runs of
     a history: 4 or more characters of the commit, or -1 for the newest run, -2 for the one before.
 

@@ -91,7 +91,10 @@ def report_suite(concluded: Conclusion, ui: Ui, related_files: RelatedFiles, *, 
 
         lines = every_case_lines(concluded.record, concluded.verdict, report.folder)
         ui.stdout.writelines(f"{line}\n" for line in lines)
-    print_report(report, ui.stdout, terminal_of(ui.stdout, ui.caller.environ))
+    if ui.flags.quiet and report.exit_code == ExitCode.PASSED:
+        ui.stdout.write(f"{verdict_line(report)}\n")
+    else:
+        print_report(report, ui.stdout, terminal_of(ui.stdout, ui.caller.environ))
     with ui.progress.phase("writing results"):
         if folder is None:
             return concluded
@@ -134,7 +137,7 @@ def report_together(finished: Sequence[Conclusion], not_run_names: Sequence[str]
     if len(codes) + len(not_run_names) == 1:
         return codes[0]
     code = worst_exit_code(codes + ([ExitCode.STOPPED] if not_run_names else []))
-    for item in finished:
+    for item in () if ui.flags.quiet else finished:
         ui.stdout.write(f"{verdict_line(item.report)}\n")
     if not_run_names:
         ui.stdout.write(f"not run: {one_line(', '.join(not_run_names), 1000)}\n")

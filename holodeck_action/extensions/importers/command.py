@@ -8,13 +8,13 @@ import click
 
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.command_help import HelpfulCommand
-from holodeck_action.run.options.flags import EPILOG, PATH, settings
+from holodeck_action.run.options.flags import PATH, settings
 
 if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
 
 
-@click.command(name="import", cls=HelpfulCommand, epilog=EPILOG)
+@click.command(name="import", cls=HelpfulCommand)
 @click.argument("program", type=click.Choice(["promptfoo", "deepeval"]))
 @click.argument("file", type=PATH)
 @click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")

@@ -199,6 +199,27 @@ class _LoggedCases:
         self._written_at = self._monotonic()
 
 
+class QuietProgress:
+    """Shows no progress."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def phase(self, activity: str) -> AbstractContextManager[None]:
+        """Show nothing while the context lasts."""
+        return nullcontext()
+
+    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> AbstractContextManager[CaseDisplay]:
+        """Show nothing while the context lasts."""
+        return nullcontext(self)
+
+    def show_finished(self, case: CaseRecord, *, is_base: bool = False) -> None:
+        """Show nothing."""
+
+    def show_waiting(self) -> None:
+        """Show nothing."""
+
+
 class _Bars:
     """Shows progress bars; cases that did not pass and other output appear above them."""
 

@@ -94,6 +94,7 @@ class Flags:
         AT_LEAST_ONE,
         "Maximum number of concurrent conversations [default: 10].",
         "limits",
+        short="j",
         everyday=True,
         action=True,
     )
@@ -117,10 +118,14 @@ class Flags:
         one_of("never", "certain"),
         "Whether the run ends early; certain: when its exit code can no longer change [default: never].",
     )
+    exitfirst: bool = agent(FLAG, "The same as --stop certain.", short="x", of="terminal")
     repeat: int | None = cases(AT_LEAST_ONE, "Trials of each case.", everyday=True, action=True)
     min_pass: int | None = cases(AT_LEAST_ONE, "Trials of each case that must pass [default: all].")
     case_globs: tuple[str, ...] = cases(
         GLOBS, "Run only cases whose id or name matches.", name="case", everyday=True, action=True
+    )
+    keywords: tuple[str, ...] = cases(
+        GLOBS, "Run only cases whose id or name contains this text.", name="keyword", short="k", of="terminal"
     )
     tags: tuple[str, ...] = cases(TAGS, "Run only cases with this tag.", name="tag", everyday=True, action=True)
     limit: int | None = cases(AT_LEAST_ONE, "Run only the first N of the selected cases.", everyday=True)
@@ -132,7 +137,12 @@ class Flags:
     failed_from: frozenset[str] | None = cases(
         RESULTS,
         "Run only the cases that did not pass in this results.json [without a value: .holodeck/last/results.json].",
-        everyday=True,
+    )
+    last_failed: bool = cases(
+        FLAG,
+        "Run only the cases that did not pass in the last run; all if every case passed.",
+        short="lf",
+        of="terminal",
     )
     resume: bool = cases(FLAG, "Continue an interrupted run from the journal in the output directory.", everyday=True)
     allow_empty: bool = cases(FLAG, "Accept a suite without cases.")
@@ -202,7 +212,6 @@ class Flags:
     history: GivenPath | str | None = comparison(
         HISTORY,
         "Add the run to the history in this folder or branch:NAME, and report the trend of its runs.",
-        everyday=True,
         action=True,
     )
     against: str | None = comparison(SUITE, "Also run this suite, and compare with it.", everyday=True)
@@ -259,6 +268,7 @@ class Flags:
         FLAG, "Also write report.html, a page with everything that results.json holds [default: yes].", value=True
     )
     verbose: bool = output(FLAG, "Print every case with each metric and its tool calls.", short="v", everyday=True)
+    quiet: bool = output(FLAG, "Print no progress, and one line for a suite that passes.", short="q", of="terminal")
 
     summary: bool = publishing(FLAG, value=True)
     comment: Literal["always", "changes", "failures", "off"] = publishing(

@@ -61,6 +61,27 @@ class HelpfulCommand(click.Command):
         )
         return [*params, every]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; for an unknown option, the error names the commands that have it.
+
+        Raises:
+            click.UsageError: the arguments are invalid.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            root = ctx.find_root()
+            commands = root.command.commands_by_name(root) if isinstance(root.command, CommandGroup) else {}
+            having = [
+                name
+                for name, command in commands.items()
+                if any(error.option_name in option.opts for option in command.get_params(root))
+            ]
+            if having:
+                error.possibilities = None
+                error.message += f"; commands that take it: {', '.join(having)}"
+            raise
+
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return the help option; see `click.Command.get_help_option`."""
         option = super().get_help_option(ctx)
@@ -112,11 +133,11 @@ class CommandGroup(HelpfulCommand, click.Group):
 
     def summaries(self, ctx: click.Context) -> dict[str, str]:
         """Return the first sentence of each command's help."""
-        return {
-            name: command.get_short_help_str(limit=1000)
-            for name in self.list_commands(ctx)
-            if (command := self.get_command(ctx, name))
-        }
+        return {name: each.get_short_help_str(limit=1000) for name, each in self.commands_by_name(ctx).items()}
+
+    def commands_by_name(self, ctx: click.Context) -> dict[str, click.Command]:
+        """Return all commands of the group, by name."""
+        return {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -41,7 +41,8 @@ class Input(NamedTuple):
         group: title of the option's group in the help.
         everyday: whether `--help` of a command with many options lists the option; `--help-all` lists all.
         action: whether the setting is an input of the Action; if not, a step gets it as a line of `args`.
-        of: what the setting belongs to: a run, publishing, the command line of `publish` alone, or `compare`.
+        of: what the setting belongs to: a run, `run` on the command line alone (`terminal`), publishing, the command
+            line of `publish` alone, or `compare`.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Input(NamedTuple):
     group: Group = "Other"
     everyday: bool = False
     action: bool = False
-    of: Literal["run", "publish", "destination", "compare"] = "run"
+    of: Literal["run", "terminal", "publish", "destination", "compare"] = "run"
 
     @property
     def policy_key(self) -> str:

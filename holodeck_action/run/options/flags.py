@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holodeck_action import __version__
-from holodeck_action.run.options.action_inputs import DECLARED, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, SHARED
+from holodeck_action.run.options.action_inputs import DECLARED, INPUTS, PUBLISH_INPUTS, SHARED
 from holodeck_action.run.options.command_help import complete_file
 from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FILE, FLAG, FOLDER, FOLDERS, HISTORY, RESULTS, Kind
@@ -137,7 +137,8 @@ def type_of(kind: Kind) -> click.ParamType | None:
 
 _SETTINGS = {item.name: item for item in DECLARED}
 
-RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
+_OF_RUN = [item for item in DECLARED if item.of in ("run", "terminal")]
+RUN = ("output-dir", *(item.name for item in _OF_RUN if item.help and item.name != "output-dir"))
 PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *SHARED)
 GATES = tuple(item.name for item in INPUTS if item.group == "Gates" and item.key)
 """Names of the gates on one run."""
@@ -172,7 +173,8 @@ def settings(*names: str, help_texts: Mapping[str, str] = MappingProxyType({})) 
 
 def _option(option: Input, text: str | None) -> Callable[[Command], Command]:
     kind = option.kind
-    names = (f"-{option.short}", f"--{option.name}") if option.short else (f"--{option.name}",)
+    short = f"-{option.short}" if len(option.short) == 1 else f"--{option.short}"
+    names = (short, f"--{option.name}") if option.short else (f"--{option.name}",)
     more: dict[str, Any] = {"multiple": True} if kind.many else {}
     if kind is FLAG and option.default == "true":
         # None if neither side is given.

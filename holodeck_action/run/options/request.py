@@ -36,8 +36,12 @@ def flags_from(*layers: Mapping[str, Any]) -> Flags:
         given |= {name: value for name, value in layer.items() if _is_given(name, value)}
     for problem in _contradictions(given):
         raise ConfigurationError([problem])
+    if "keywords" in given:
+        given["case_globs"] = (*given.get("case_globs", ()), *(f"*{word}*" for word in given["keywords"]))
+    if "exitfirst" in given:
+        given["stop"] = "certain"
     if "failed_from" in given:
-        given["failed_from"] = _failed_cases(given["failed_from"])
+        given["failed_from"] = failed_cases(given["failed_from"])
     if missing := [path for path in given.get("allow_paths", ()) if not path.path.is_dir()]:
         raise ConfigurationError([f"{path}: the folder, which --allow-path names, does not exist" for path in missing])
     given["extra"] = {item.setting: given[item.setting] for item in registry.options("run") if item.setting in given}
@@ -66,6 +70,10 @@ def _contradictions(given: Mapping[str, Any]) -> Iterator[str]:
     compared = [f"--{name.replace('_', '-')}" for name in (*AGAINST, "baseline") if name in given]
     if len(compared) > 1:
         yield f"a run can be compared with only one other: give one of {' and '.join(compared)}"
+    if "exitfirst" in given and given.get("stop") == "never":
+        yield "--exitfirst and --stop never contradict each other; leave out one of them"
+    if "last_failed" in given and "failed_from" in given:
+        yield "--last-failed and --failed-from name different runs; leave out one of them"
     if "bless" in given and given.keys().isdisjoint(AGAINST):
         yield "--bless keeps the results of the better of two agents; give --against, too"
     for name in ("history", "bless"):
@@ -73,7 +81,7 @@ def _contradictions(given: Mapping[str, Any]) -> Iterator[str]:
             yield f"--{name} requires the whole run, but --shard runs only a part; leave out one of them"
 
 
-def _failed_cases(path: GivenPath) -> frozenset[str]:
+def failed_cases(path: GivenPath) -> frozenset[str]:
     """Return the ids of the cases in a results file that did not pass.
 
     Raises:
