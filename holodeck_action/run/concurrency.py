@@ -15,6 +15,8 @@ from holodeck_action.suite.values import Suite
 
 MOST = 100
 """Largest number of conversations at the same time if nothing is set."""
+PROCESS_TOOLS = ("function", "mcp")
+"""Types of tools that have a process for each conversation."""
 
 
 def with_growth(
@@ -23,8 +25,9 @@ def with_growth(
     """Return the settings with a number of conversations that may grow from the default, if nothing is set and nothing
     speaks against it; `trials` is the number of trials that run.
 
-    More at the same time would be of no use beside a budget or an early end, which leave part of the calls unmade. They
-    would be a load on this machine if models run on it or near it, or if tools have processes for each conversation.
+    More at the same time would be of no use beside an early end, which leaves part of the calls unmade. They would be a
+    load on this machine if models run on it or near it, or if tools have processes for each conversation. A budget needs
+    no rule here: it lets no more calls be in progress than it can pay.
     """
     if trials <= settings.concurrency or not _may_grow(settings, suite, target, environ, flags):
         return settings
@@ -33,15 +36,14 @@ def with_growth(
 
 def _may_grow(settings: Settings, suite: Suite, target: AnyTarget, environ: Mapping[str, str], flags: Flags) -> bool:
     agent = suite.agent
-    limits = (settings.max_cost_usd, settings.max_tokens, flags.max_cost_usd, flags.max_tokens)
     if any(stage.GRADES_ELSEWHERE for stage in stages_of([suite], flags)):
         # Other processes have fixed shares of the limits.
         return False
-    if settings.concurrency_given or settings.stop_when_certain or any(limit is not None for limit in limits):
+    if settings.concurrency_given or settings.stop_when_certain:
         return False
     if not isinstance(target, ModelTarget) or settings.calls.mode == "replay":
         return False
-    if any(tool.type != "prompt" for tool in agent.tools or ()) or agent.model.provider == "ollama":
+    if any(tool.type in PROCESS_TOOLS for tool in agent.tools or ()) or agent.model.provider == "ollama":
         return False
     from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, resolve_model
 

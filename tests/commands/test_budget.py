@@ -310,8 +310,30 @@ SITUATIONS: tuple[tuple[dict[str, Any], dict[str, Any], tuple[str, ...], str], .
     ({}, {}, ("--concurrency", "10"), "10 at the same time"),
     ({}, {"limits": {"concurrency": 12}}, (), "12 at the same time"),
     ({"execution": {"parallel_test_cases": 3}}, {}, (), "3 at the same time"),
-    ({}, {"budget": {"max_tokens": 10**9}}, (), "10 at the same time"),
-    ({}, {}, ("--max-cost-usd", "1000"), "10 at the same time"),
+    ({}, {"budget": {"max_tokens": 10**9}}, (), GROWS.format(12)),
+    ({}, {}, ("--max-cost-usd", "1000"), GROWS.format(12)),
+    (
+        {
+            "tools": [
+                {
+                    "name": "t",
+                    "description": "d",
+                    "type": "prompt",
+                    "template": "{{ a }}",
+                    "parameters": {"a": {"type": "string", "description": "d"}},
+                }
+            ]
+        },
+        {},
+        (),
+        GROWS.format(12),
+    ),
+    (
+        {"tools": [{"name": "t", "description": "d", "type": "mcp", "command": "npx", "transport": "stdio"}]},
+        {},
+        (),
+        "10 at the same time",
+    ),
     ({}, {"stop": "certain"}, (), "10 at the same time"),
     (
         {"model": {"provider": "openai", "name": "m", "endpoint": "https://models.example.com/v1"}},
