@@ -26,8 +26,8 @@ def with_growth(
     speaks against it; `trials` is the number of trials that run.
 
     More at the same time would be of no use beside an early end, which leaves part of the calls unmade. They would be a
-    load on this machine if models run on it or near it, or if tools have processes for each conversation. A budget needs
-    no rule here: it lets no more calls be in progress than it can pay.
+    load on this machine if models run on it or near it, or if tools have processes for each conversation. A budget
+    needs no rule here: it lets no more calls be in progress than it can pay.
     """
     if trials <= settings.concurrency or not _may_grow(settings, suite, target, environ, flags):
         return settings

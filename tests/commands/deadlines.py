@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import selectors
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -27,30 +25,3 @@ def ever_longer(attempt: Callable[[float], T], met: Callable[[T], bool], seconds
         if met(result := attempt(deadline)):
             return result
     return attempt(seconds[-1])
-
-
-class _Timers(selectors.DefaultSelector):
-    """Waits for no timer: its clock is put forward to the next one."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(None if timeout is None else 0)
-        if not events and timeout is not None:
-            self.now += timeout
-        return events
-
-
-class _TimerLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._timers = _Timers()
-        super().__init__(self._timers)
-
-    def time(self) -> float:
-        return self._timers.now
-
-
-def run_without_waiting(work: Coroutine[Any, Any, T]) -> T:
-    """Run what waits for timers alone, on a clock that jumps to the next one; return its result."""
-    with asyncio.Runner(loop_factory=_TimerLoop) as runner:
-        return runner.run(work)

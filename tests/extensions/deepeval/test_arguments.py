@@ -32,8 +32,8 @@ from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryCo
 from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.text_similarity import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
-from tests.commands.deadlines import run_without_waiting
 from tests.fields.test_judged import TRUTH, judge
+from tests.llm.ahead import run_ahead
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 from tests.llm.wiring import opened
@@ -289,7 +289,7 @@ class Late(BaseEvaluator):
 
 def late(servers: Servers, given: Mapping[str, Any]) -> Any:
     try:
-        return run_without_waiting(Late(0, **given).evaluate()).score
+        return run_ahead(Late(0, **given).evaluate)[0].score
     except TimeoutError:
         return "too late"
 
@@ -299,7 +299,7 @@ def retried(servers: Servers, given: Mapping[str, Any]) -> Any:
     fields = dict(given)
     retries = {} if fields.pop("without", False) else {"retry_config": RetryConfig(**fields)}
     try:
-        return run_without_waiting(Late(2, timeout=0.15, **retries).evaluate()).score
+        return run_ahead(Late(2, timeout=0.15, **retries).evaluate)[0].score
     except TimeoutError:
         return "too late"
     except EvaluationError as error:
