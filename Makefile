@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	@OPENAI_BASE_URL=http://localhost/v1 $(BIN)/holodeck-action run examples/support/agent.yaml \
 		--target model --replay examples/support/cassette -o holodeck-results/demo; \
 	status=$$?; \
-	echo "exit code $$status (0 all gates pass, 1 a gate is violated); the record is in holodeck-results/demo"; \
+	echo "exit code $$status (0 all gates pass, 1 a gate is violated); open the page of all cases: holodeck-results/demo/report.html"; \
 	test $$status -eq 1
 
 # Plays the commits of examples/repository against a GitHub and models on loopback, and writes what there is to look at.

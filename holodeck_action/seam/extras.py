@@ -9,22 +9,32 @@ from pathlib import Path
 _NODE = ("node", "npm", "npx")
 _PACKAGED_BELOW: Mapping[str, tuple[int, int]] = {"azure": (3, 15), "files": (3, 15)}
 """The first version of Python for which packages of an extra are missing on the package index."""
+_INSTALLERS: Mapping[str, str] = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
+"""Commands that install a program, by the file that each leaves in the folder of the program's Python."""
 
 
-def way_to_get(extra: str, python: tuple[int, ...] = sys.version_info[:3]) -> str:
+def way_to_get(extra: str, python: tuple[int, ...] = sys.version_info[:3], prefix: str = sys.prefix) -> str:
     """Return a clause on how to get the packages of an extra, such as `run pip install 'holodeck-action[judges]'`.
 
     Args:
         extra: name of the extra.
         python: the version of Python.
+        prefix: the folder of this Python, which tells how the program was installed.
     """
     if _is_slim():
         return _complete_image()
-    way = f"run pip install 'holodeck-action[{extra}]'"
+    way = f"run {_installer(Path(prefix))} 'holodeck-action[{extra}]'"
     if is_packaged(extra, python):
         return way
     major, minor = _PACKAGED_BELOW[extra]
     return f"{way} with Python {major}.{minor - 1}, since some of its packages do not exist for newer versions"
+
+
+def _installer(prefix: Path) -> str:
+    # uvx runs programs from the archive of its cache.
+    if "archive-v0" in prefix.parts:
+        return "uvx"
+    return next((command for file, command in _INSTALLERS.items() if (prefix / file).exists()), "pip install")
 
 
 def is_packaged(extra: str, python: tuple[int, ...] = sys.version_info[:3]) -> bool:
