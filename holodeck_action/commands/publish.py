@@ -34,7 +34,8 @@ from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
-from holodeck_action.run.options.input_values import anchor_paths, read_inputs
+from holodeck_action.run.options.action_inputs import DECLARED, SHARED, Flags
+from holodeck_action.run.options.input_values import anchor_paths, github_token, read_inputs
 from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -55,12 +56,12 @@ _MAX_PATH = 300
 """Maximum characters of a path in messages."""
 
 
-def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller) -> int:
+def publish_runs(paths: Sequence[str], values: Mapping[str, Any], caller: Caller) -> int:
     """Publish finished runs to the commit and pull request of the event or the command line, and print the result.
 
     Args:
         paths: results files, or folders to search for them.
-        flags: the command line's values by setting name, with `repository`, `pull_request` and `sha`; they override
+        values: the command line's values by setting name, with `repository`, `pull_request` and `sha`; they override
             inputs.
         caller: gets a line for each channel on standard output, and notes about the user's template on standard error.
 
@@ -71,11 +72,10 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
         ConfigurationError: an option or a results file cannot be used; nothing was published.
     """
     environ = caller.environ
-    given = _settings(flags, caller)
-    own = flags_from({name: given.get(name) for name in ("template", "fail_on")})
-    template = template_of(own.template)
-    destination = _destination(given, environ)
-    channel_options = channel_options_from(given, paths, environ)
+    flags = _read_flags(values, caller)
+    template = template_of(flags.template)
+    destination = _destination(flags, environ)
+    channel_options = channel_options_from({**vars(flags), "github_token": github_token(environ)}, paths, environ)
     publisher = open_publisher(channel_options, environ, caller.pause, evaluates=False, destination=destination)
     done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {channel_options.token}))
     publisher.begin([suite.report.provenance.commit for suite in done.suites] if destination is not None else None)
@@ -88,24 +88,22 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
         _write_line(caller.stdout, f"not run: {', '.join(done.not_run)}")
     for line in channel_lines(published.channels):
         _write_line(caller.stdout, line)
-    return channel_options.process_exit_code(own.process_exit_code(done.exit_code), published.channels)
+    return channel_options.process_exit_code(flags.process_exit_code(done.exit_code), published.channels)
 
 
-def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-    """Return the values by setting name, from the command line or else from the inputs."""
-    given = anchor_paths(read_inputs(caller.environ), caller.cwd)
-    given |= {name: value for name, value in flags.items() if value not in (None, False)}
-    if flags["check"] is not None:
-        given["check"] = flags["check"]
-    return {"github_token": caller.environ.get("GITHUB_TOKEN", ""), **given}
+def _read_flags(values: Mapping[str, Any], caller: Caller) -> Flags:
+    """Return the settings of publishing, from the command line or else from the inputs."""
+    names = {item.setting for item in DECLARED if item.of in ("publish", "destination") or item.name in SHARED}
+    layers = (values, anchor_paths(read_inputs(caller.environ), caller.cwd))
+    return flags_from(*({name: value for name, value in layer.items() if name in names} for layer in layers))
 
 
-def _destination(values: Mapping[str, Any], environ: Mapping[str, str]) -> Destination | None:
+def _destination(flags: Flags, environ: Mapping[str, str]) -> Destination | None:
     """Return the commit and pull request that the caller names; None to use those of the event."""
-    pull, sha = values.get("pull_request"), values.get("sha")
-    repository = values.get("repository") or environ.get("GITHUB_REPOSITORY", "")
+    pull, sha = flags.pull_request, flags.sha
+    repository = flags.repository or environ.get("GITHUB_REPOSITORY", "")
     if pull is None and sha is None:
-        if values.get("repository"):
+        if flags.repository:
             raise ConfigurationError(["publish: --repository requires --pull-request or --sha"])
         if environ.get("GITHUB_EVENT_NAME", ""):
             return None
