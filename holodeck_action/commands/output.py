@@ -108,9 +108,11 @@ def report_suite(concluded: Conclusion, ui: Ui, related_files: RelatedFiles, *, 
 
 def _page(suites: Sequence[Conclusion], code: int, results: GivenPath, ui: Ui) -> tuple[str, Writer]:
     """Return the name of the viewer's page, and the function that writes it."""
+    from holodeck_action.github.job import page_links
     from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 
-    return PAGE_FILE, lambda: render_page(PageView(suites, code, results=str(results), links=ui.links))
+    links = page_links(ui.caller.environ)
+    return PAGE_FILE, lambda: render_page(PageView(suites, code, results=str(results), links=links))
 
 
 def _report_writers(concluded: Conclusion, results: GivenPath, ui: Ui) -> dict[str, Writer]:
@@ -122,7 +124,7 @@ def _report_writers(concluded: Conclusion, results: GivenPath, ui: Ui) -> dict[s
         REPORT_FILE: lambda: [markdown_report(report, ui.template, ui.note).encode("utf-8", "replace")],
         JUNIT_FILE: lambda: render(report, "junit"),
     }
-    return made | dict([_page([concluded], report.exit_code, results, ui)] if ui.writes_page else [])
+    return made | dict([_page([concluded], report.exit_code, results, ui)] if ui.flags.html else [])
 
 
 def suite_code(concluded: Conclusion) -> int:
@@ -150,7 +152,7 @@ def report_together(finished: Sequence[Conclusion], not_run_names: Sequence[str]
             ui.stderr.write(f"error: {ui.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
             return worst_exit_code([code, ExitCode.INCOMPLETE])
         shown = [item for item in finished if item.written]
-        if ui.writes_page and len(shown) > 1:
+        if ui.reports and ui.flags.html and len(shown) > 1:
             from holodeck_action.reports.formats import write_reports
 
             page = dict([_page(shown, code, ui.folder / "SUITE" / RESULTS_FILE, ui)])

@@ -34,8 +34,8 @@ class KeptRuns(EarlierRuns, Protocol):
 class Histories(Protocol):
     """Reads earlier runs of a run's suites from their histories, and adds new runs."""
 
-    def of(self, suite: Run) -> KeptRuns:
-        """Return the earlier runs of a suite.
+    def of(self, suite: Run) -> KeptRuns | None:
+        """Return the earlier runs of a suite; None if it has no history.
 
         Raises:
             ConfigurationError: the earlier runs cannot be read.

@@ -92,24 +92,22 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
         lines += gate_problems(settings.gates, settings.baseline, flags, suite, cases, shown)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
         lines += user_problems(suite, cases, settings, loaded.environ, shown)
-        prepared.append(
-            Run(
-                **structs.asdict(equipped),
-                display_folder=shown,
-                settings=settings,
-                cases=cases,
-                target=target,
-                target_files=files,
-                base_files=suite.checkout if flags.baseline is None else Checkout.unbounded(context.cwd),
-                written_target=flags.written_target,
-                part=None if shard is None else choose_part(cases, *shard, None),
-            )
+        run = Run(
+            **structs.asdict(equipped),
+            display_folder=shown,
+            settings=settings,
+            cases=cases,
+            target=target,
+            target_files=files,
+            base_files=suite.checkout if flags.baseline is None else Checkout.unbounded(context.cwd),
+            written_target=flags.written_target,
+            part=None if shard is None else choose_part(cases, *shard, None),
         )
-        trials = sum(case.repeat for case in prepared[-1].own_cases)
-        grown = with_growth(settings, suite, target, loaded.environ, trials, flags)
-        prepared[-1] = structs.replace(prepared[-1], settings=grown)
-        lines += () if shard is None else _unmergeable_settings(prepared[-1])
-        lines += (each for stage in stages for each in stage.check(prepared[-1].staged))
+        trials = sum(case.repeat for case in run.own_cases)
+        run = structs.replace(run, settings=with_growth(settings, suite, target, loaded.environ, trials, flags))
+        lines += () if shard is None else _unmergeable_settings(run)
+        lines += (each for stage in stages for each in stage.check(run.staged))
+        prepared.append(run)
     if lines:
         redactor = redactor_of_loaded(suites, context.environ)
         raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])

@@ -99,9 +99,11 @@ async def run_sides(
                 waiting.cancel()
         records = await _confirm(sides, records, trials, stored_base, slots, stop, ui)
         records = await _judge_pairs(sides, records, stored_base, stop, ui)
-        records = [
-            await add_custom_summary(record, pool, side.redactor) for side, record in zip(sides, records, strict=True)
-        ]
+        if ready.settings.gates.summary is not None:
+            records = [
+                await add_custom_summary(record, pool, side.redactor)
+                for side, record in zip(sides, records, strict=True)
+            ]
     _write_notices(sides, written, ui)
     stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
     if stopped is not None and records[0].ended_early is None:

@@ -18,7 +18,6 @@ from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from holodeck_action.reports.custom import CustomTemplate
-    from holodeck_action.reports.page.viewer_index import PageLinks
 
 
 class Ui(Struct, frozen=True):
@@ -40,11 +39,6 @@ class Ui(Struct, frozen=True):
     on_conclusion: Callable[[Conclusion], None] = lambda concluded: None
 
     @property
-    def writes_page(self) -> bool:
-        """Whether the viewer's page is written to the output folder."""
-        return self.reports and self.flags.html
-
-    @property
     def stdout(self) -> TextIO:
         """The stream for reports."""
         return self.caller.stdout
@@ -58,13 +52,6 @@ class Ui(Struct, frozen=True):
     def disk(self) -> Disk:
         """Writes the files."""
         return self.caller.disk or DISK
-
-    @property
-    def links(self) -> PageLinks:
-        """The URLs that the page links to."""
-        from holodeck_action.github.job import page_links
-
-        return page_links(self.caller.environ)
 
     def note(self, sentence: str) -> None:
         """Write a note of one sentence to standard error."""

@@ -52,15 +52,15 @@ class Histories:
         self._stores: dict[_HistoryId, HistoryStore] = {}
         self._lines: dict[_HistoryId, HistoryLines] = {}
 
-    def of(self, suite: Run) -> EarlierLines:
-        """Return the earlier runs of a suite; no runs if it has no history, or if this run grades stored answers again.
+    def of(self, suite: Run) -> EarlierLines | None:
+        """Return the earlier runs of a suite; None if it has no history, or if this run grades stored answers again.
 
         Raises:
             HistoryError: a folder cannot be read. A branch that cannot be read only causes a note.
         """
         history_id = self._history_id(suite)
         if history_id is None:
-            return EarlierLines(())
+            return None
         if history_id not in self._lines:
             self._stores[history_id] = self._open_store(history_id, suite)
             self._lines[history_id] = self._read(history_id)
