@@ -68,6 +68,7 @@ def test_a_mapping_reaches_into_the_objects_of_any_service(project: Project, ser
     assert turn.usage == Usage(2000, 200, 0.5, 800, 120, parts)
 
 
+@pytest.mark.full
 @walk(
     ("body", "calls"),
     [
@@ -87,6 +88,7 @@ def test_what_a_mapping_of_objects_does_not_find_stays_unknown(
     assert (finished.code, turn.tool_invocations, turn.usage) == (0, calls, None)
 
 
+@pytest.mark.full
 @walk(
     ("body", "problem"),
     [
