@@ -131,7 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
             pass
 
     def _json(self, status: int, value: Json) -> None:
-        data = json.dumps(value).encode()
+        self._whole(json.dumps(value), status)
+
+    def _whole(self, text: str, status: int = 200) -> None:
+        data = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -205,12 +208,20 @@ class _Handler(BaseHTTPRequestHandler):
         if step.kind == "call":
             call = {"name": step.tool, "arguments": json.dumps(step.args)}
             delta = {"tool_calls": [{"index": 0, "id": self._id("call"), "type": "function", "function": call}]}
+        message = {"role": "assistant", "content": None, **delta}
         usage: Json = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
         usage |= {
             "prompt_tokens_details": {"cached_tokens": 400},
             "completion_tokens_details": {"reasoning_tokens": 20},
         }
         reason = {"call": "tool_calls", "max": "length"}.get(step.kind, "stop")
+        if not body.get("stream"):
+            # Its body is cut in the middle.
+            text = '{"choices": [' if step.kind == "cut" else ""
+            whole: Json = {"id": self._id("c"), "object": "chat.completion", "created": 0, "model": body["model"]}
+            whole |= {"choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": usage}
+            self._whole(text or json.dumps(whole))
+            return
         chunk: Json = {"id": self._id("c"), "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
         first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
         events = [

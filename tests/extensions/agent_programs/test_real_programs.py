@@ -33,7 +33,7 @@ SCENARIOS = {
     "wcut": "infrastructure_error",
     "empty": "infrastructure_error",
     "max": "cut_off",
-    "hang": "turn_timeout",
+    "hang": "timeout",
 }
 """The code of the error of each scenario; empty for an answer."""
 SKILL = "---\nname: greeter\ndescription: Greets people.\n---\nSay hello.\n"
