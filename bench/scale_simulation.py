@@ -220,7 +220,7 @@ class Limit:
             wait = simulation.random.uniform(0.0, backoff_s(call.faults))
             simulation.schedule(simulation.now + wait, self.ask, call)
         else:
-            self.window.note_answer(sent, simulation.now, full=full)
+            self.window.note_answer(sent, simulation.now)
             call.case.machine.continue_case(call)
         self._send_waiting()
 
