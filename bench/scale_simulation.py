@@ -212,7 +212,6 @@ class Limit:
 
     def _process_answer(self, call: _Call, sent: Sent, failing: bool) -> None:
         simulation = self._simulation
-        full = bool(self._queue) or self.window.busy >= self.window.size
         self.window.busy -= 1
         if failing:
             simulation.failed += 1
