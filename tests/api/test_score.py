@@ -176,8 +176,10 @@ def test_every_metric_of_a_suite_has_a_public_name() -> None:
     named = {source: name for name, source in public().items()}
     classes = {getattr(holodeck_action.metrics, name) for name in named.values()}
     kinds = {cls.model_fields["type"].default for cls in classes}
-    # A code grader is a function, which a program calls; the others grade a simulated user, and a pair of answers.
-    assert kinds == {*built_in().classes} - {"code", "simulated_user", "preference"}
+    # A code grader is a function, which a program calls; the others grade a simulated user, a pair of answers, and the
+    # workspace of a trial.
+    of_trials = {kind for kind, cls in built_in().classes.items() if ".agent_programs." in cls.__module__}
+    assert kinds == {*built_in().classes} - {"code", "simulated_user", "preference"} - of_trials
     assert {*named.values()} <= {*dir(holodeck_action.metrics)}
 
 

@@ -67,6 +67,7 @@ def test_how_a_turn_ended_is_read_from_the_stream(project: Project, program: str
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.proves("AgentTarget.agent")
 def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program: str) -> None:
     project.write("shop/AGENTS.md", "Be kind.\n")
     code, record, said = run(project, program, "work", workspace="shop")
@@ -115,6 +116,10 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
     "command": ({"command": {"run": "cat notes.txt AGENTS.md", "stdout": {"contains": "hello"}}}, ""),
     "hidden": ({"command": {"run": "sh hidden/test.sh", "hidden": "hidden", "exit": 3}}, ""),
     "failing": ({"command": {"run": "sh hidden/test.sh", "hidden": "hidden"}}, "exit code 3, expected 0"),
+    "no match": ({"file": {"path": "notes.txt", "matches": "^bye"}}, "has no match of /^bye/"),
+    "lines": ({"changed": {"max_lines": 0}}, "1 line were changed, at most 0 may be"),
+    "stderr": ({"command": {"run": "echo no >&2", "stderr": {"matches": "^yes"}}}, "its stderr has no match of"),
+    "stdout": ({"command": {"run": "echo no", "stdout": {"contains": "yes"}}}, "its stdout does not contain"),
     "no skill": ({"skill": {"used": "greeter"}}, "the skill greeter was not used"),
     "not the skill": ({"skill": {"never": "greeter"}}, ""),
 }
@@ -122,6 +127,23 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.full
+@pytest.mark.proves(
+    "AgentTarget.workspace",
+    "FileMetric: type file",
+    "FileConditions: path exists contains matches equals",
+    "DataMetric: type data",
+    "DataConditions: path at",
+    "ChangedMetric: type changed",
+    "ChangedConditions: only never any max_files max_lines",
+    "CommandMetric: type command",
+    "CommandConditions: run hidden exit stdout stderr",
+    "OutputConditions: contains matches",
+    "CalledMetric: type called",
+    "CalledConditions: tool args never max",
+    "ArgumentPattern.matches",
+    "SkillMetric: type skill",
+    "SkillConditions.never",
+)
 def test_what_was_left_and_done_is_checked(project: Project) -> None:
     environ = install(project, "codex")
     project.write("hidden/test.sh", "grep -q hello notes.txt && echo refund is wrong && exit 3\n")
@@ -155,6 +177,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.parametrize("victim", ["", "agent.yaml", "graders/check.py"])
+@pytest.mark.proves("AgentTarget: command env")
 def test_an_agent_finds_no_secret_and_changes_no_exam(project: Project, victim: str) -> None:
     project.write("hunter.py", HUNTER)
     project.write("graders/check.py", "")
@@ -186,3 +209,35 @@ def test_an_agent_finds_no_secret_and_changes_no_exam(project: Project, victim: 
     seen = (turn.response or "").partition("]")[0]
     assert not [name for name in (*secrets, "GITHUB_", "ACTIONS_", "RUNNER_") if name in seen]
     assert not [value for value in secrets.values() if value in (project.out / "results.json").read_text()]
+
+
+@pytest.mark.full
+@pytest.mark.proves("AgentTarget: model options max_calls", "SkillConditions.used", "CommandConditions.timeout_s")
+def test_the_settings_of_a_program_reach_it(project: Project) -> None:
+    """The program writes its arguments, plays a turn with one call of a skill, and does not end where it should."""
+    player = f"{sys.executable} {Path(__file__).parent / 'player.py'} claude {STREAMS}"
+    script = f'#!/bin/sh\necho "$@" > arguments.txt\n{player}; code=$?\n[ -f ../stay ] && sleep 600\nexit $code\n'
+    project.write("bin/claude", script).chmod(0o755)
+    environ = {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    late = {"command": {"run": "sleep 60", "timeout_s": 0.2}}
+    checks = [
+        {"file": {"path": "arguments.txt", "contains": "--model fast"}},
+        {"file": {"path": "arguments.txt", "contains": "--max-turns 7 --bare"}},
+        {"skill": {"used": "greeter"}},
+        late,
+    ]
+    project.suite([{"name": "skill", "input": "SCN=skill", "expect": checks}], evaluations=None)
+    options = {"max-turns": "7", "bare": True, "debug": False}
+    project.policy(target={"agent": "claude", "model": "fast", "options": options})
+    _, record = project.evaluate(**environ)
+    *passed, stopped = record.cases[0].trials[0].turns[0].evaluations
+    assert [each.score for each in passed] == [1.0, 1.0, 1.0]
+    assert stopped.error is not None
+    assert "sleep 60 took longer than 0.2 s" in stopped.error.message
+    project.write("bin/claude", script.replace("[ -f ../stay ] && sleep", "sleep"))
+    project.suite([{"name": "work", "input": "SCN=work", "expect": [{"contains": "e"}]}], evaluations=None)
+    project.policy(target={"agent": "claude", "max_calls": 1})
+    _, record = project.evaluate(**environ)
+    (turn,) = record.cases[0].trials[0].turns
+    assert turn.error is not None
+    assert "made more than 1 calls of tools (max_calls); it was stopped" in turn.error.message
