@@ -101,4 +101,4 @@ def test_a_failing_case_that_is_known_to_be_flaky_says_so() -> None:
     said = " · flaky in 4 of the last 8 runs"
     assert f"❌ <b>fails</b> · `agent.yaml:3`{said}<br>" in comment(report)
     assert comment(report).count(said) == 1
-    assert re.search(rf"^Failed · `agent.yaml:3`{said}$", render_markdown(report), re.MULTILINE)
+    assert f"❌ <b>fails</b> · `agent.yaml:3`{said}<br>" in render_markdown(report)

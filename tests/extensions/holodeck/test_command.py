@@ -32,11 +32,11 @@ def test_verbose_prints_each_metric_and_the_tools_of_passing_cases(shop: Project
     assert (plain.code, told.code) == (0, 0)
     blocks = told.stdout.split("\n\n")
     assert blocks[:2] == [
-        "✓ Return window  [passed]  agent.yaml:20:5\n      tools: none\n      ✓ METEOR: 0.9880 (threshold 0.60)",
-        "✓ Where is my order  [passed]  agent.yaml:24:5\n"
+        '✓ Return window  [passed]  agent.yaml:14:5\n      tools: none\n      ✓ contains "30 days": 1.00 (threshold 1)',
+        "✓ Where is my order  [passed]  agent.yaml:19:5\n"
         '      tools: find_order(order="A-17")\n'
         '      ✓ tool find_order(order="A-17")\n'
-        "      ✓ METEOR: 0.9977 (threshold 0.60)",
+        '      ✓ contains "Thursday": 1.00 (threshold 1)',
     ]
     assert told.stdout.endswith(plain.stdout)
 
@@ -51,7 +51,7 @@ def test_verbose_tells_trials_turns_and_outcomes_apart(project: Project) -> None
     done = project.run("run", "--target", "python:echo:answer", "--repeat", "2", "--min-pass", "1", "--verbose")
     assert done.code == 1
     lines = [line.strip() for line in done.stdout.split("\n\n")[0].splitlines()]
-    trial = ["turn 0", '✓ contains "a": 1.0000 (threshold 1)', "turn 1", '✗ contains "z": 0.0000 (threshold 1)']
+    trial = ["turn 0", '✓ contains "a": 1.00 (threshold 1)', "turn 1", '✗ contains "z": 0.00 (threshold 1)']
     assert lines[0] == "✗ Two turns  [failed]  agent.yaml:5:5"
     assert [line for line in lines[1:] if "tools" not in line] == [
         *("trial 1 of 2: failed", *trial),
@@ -90,7 +90,7 @@ def test_the_documents_command_runs_ours(shop: Project) -> None:
 def test_the_exit_code_is_that_of_the_run_and_no_old_report_stands_for_it(shop: Project) -> None:
     assert shop.run("test", "--output", "report.md").code == 0
     agent = shop.folder / "my_agent.py"
-    agent.write_text(agent.read_text(encoding="utf-8").replace("Thursday", "Mars"), encoding="utf-8")
+    agent.write_text(agent.read_text(encoding="utf-8").replace("Thursday", "Thursday, not before"), encoding="utf-8")
     shop.write("holodeck-action.yaml", "target: python:my_agent:answer\ntrials: {repeat: 1}\n")
     policy = "name: x\nmodel: {provider: openai, name: none}\ninstructions: {inline: x}\ntest_cases: []\n"
     shop.write("empty.yaml", policy)
