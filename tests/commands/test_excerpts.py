@@ -38,10 +38,10 @@ def broken(project: Project, old: str, new: str) -> Finished:
 def test_the_line_of_an_error_is_shown_with_a_caret_below_its_place(project: Project) -> None:
     finished = broken(project, "ground_truth: q", "tgas: [a], 漢字: 3")
     assert finished.stderr.splitlines() == [
-        'error: agent.yaml:6:27: test_cases[0].tgas: unknown key (allowed: evaluations, expect, expected_tools, files, ground_truth, input, name, retrieval_context, simulate, turns) (case "one")',  # noqa: E501
+        'error: agent.yaml:6:27: test_cases[0].tgas: unknown key (allowed: evaluations, expect, expected_tools, files, ground_truth, ground_truths, input, name, retrieval_context, simulate, turns) (case "one")',  # noqa: E501
         "    6 |   - {name: one, input: q, tgas: [a], 漢字: 3}",
         "      |                           ^^^^",
-        'error: agent.yaml:6:38: test_cases[0].漢字: unknown key (allowed: evaluations, expect, expected_tools, files, ground_truth, input, name, retrieval_context, simulate, turns) (case "one")',  # noqa: E501
+        'error: agent.yaml:6:38: test_cases[0].漢字: unknown key (allowed: evaluations, expect, expected_tools, files, ground_truth, ground_truths, input, name, retrieval_context, simulate, turns) (case "one")',  # noqa: E501
         # Each of the two signs takes two columns.
         "    6 |   - {name: one, input: q, tgas: [a], 漢字: 3}",
         "      |                                      ^^^^",

@@ -36,6 +36,12 @@ SMALLEST: dict[str, dict[str, Any]] = {
     **{kind: {"values": ["x"]} for kind in ("contains_any", "contains_all")},
     **{kind: {"pattern": "x"} for kind in ("regex", "not_regex")},
     "similar": {"embedding_model": "e", "threshold": 0.8},
+    "file": {"file": {"path": "x"}},
+    "data": {"data": {"path": "x.json"}},
+    "changed": {"changed": {"max_files": 1}},
+    "command": {"command": {"run": "true"}},
+    "called": {"called": {"tool": "x"}},
+    "skill": {"skill": {"used": "x"}},
 }
 """Settings without which there is no such metric, those that read a fact among them."""
 CALL = {"name": "find", "args": {}, "result": "ok"}

@@ -171,11 +171,13 @@ def test_every_metric_that_reads_facts_without_a_judge_has_an_example() -> None:
         for name, kind in built_in().classes.items()
         if kind.OF_TOOL_CALLS or kind.HAS_MEMBERS or kind.TAKES_CASE or kind.OF_CONVERSATION
     }
-    # Those of a judge, and one of a package that a worker imports for seconds.
+    # Those of a judge, of a workspace, and of a package that a worker imports for seconds.
     assert computed.keys() - shown == {
         "agent",
         "deepeval_tool_correctness",
         "trajectory_accuracy",
         "simulated_user",
         "preference",
+        "called",
+        "skill",
     }
