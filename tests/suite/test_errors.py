@@ -20,8 +20,8 @@ STANDARD = ", ".join(get_args(StandardMetric.model_fields["metric"].annotation))
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"
 TOOL_CASE = "test_cases: [{input: a, expected_tools: []}]\n"
 CASE_KEYS = (
-    "evaluations, expect, expected_tools, files, ground_truth, ground_truths, input, name, retrieval_context, simulate, "
-    "turns"
+    "evaluations, expect, expected_tools, files, ground_truth, ground_truths, input, name, retrieval_context, "
+    "simulate, turns"
 )
 
 
