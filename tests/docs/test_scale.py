@@ -98,12 +98,12 @@ def test_the_station_that_sets_the_pace_is_the_busiest(name: str) -> None:
 
 @pytest.mark.full
 def test_a_smaller_plan_takes_as_long() -> None:
-    plan = Plan(replace(JUDGED, cases=16_000), Fleet(machines=8), Provider(6_000, 9e6))
-    costs, fewer = scale_down(COSTS, plan, 4)
+    plan = Plan(replace(JUDGED, cases=8_000), Fleet(machines=4), Provider(3_000, 9e6))
+    costs, fewer = scale_down(COSTS, plan, 2)
     assert (fewer.load.cases, fewer.fleet.machines, fewer.provider.requests_per_minute) == (4_000, 2, 1_500)
     assert wall_seconds(costs, fewer) == pytest.approx(wall_seconds(COSTS, plan))
     assert simulate(costs, fewer).wall_s == pytest.approx(simulate(COSTS, plan).wall_s, rel=0.1)
-    with pytest.raises(ValueError, match="8 machines cannot be divided by 3"):
+    with pytest.raises(ValueError, match="4 machines cannot be divided by 3"):
         scale_down(COSTS, plan, 3)
 
 

@@ -199,7 +199,7 @@ def test_hostile_text_of_the_user_is_escaped(
     assert finished.code == 1
     assert hostile in record.cases[0].trials[0].turns[0].input
     shown = {file: (project.out / file).read_text() for file in ("report.md", "report.html", "junit.xml")}
-    # What stands in fences is text.
-    shown["comment"] = re.sub(r"(?ms)^(`{3,})text\n.*?^\1$", "", shown["report.md"])
+    # What stands in fences and in code spans is text.
+    shown["comment"] = re.sub(r"(?ms)^(`{3,})text\n.*?^\1$|`[^`\n]+`", "", shown["report.md"])
     shown["console"] = finished.stdout + finished.stderr
     assert [surface for surface in surfaces if hostile in shown[surface]] == []
