@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from holodeck_action.llm.wire import Wire, WireSettings
+from tests.turned_time import TurnedLoop
 
 T = TypeVar("T")
 
@@ -27,25 +28,20 @@ Says = Callable[["Service", str, float], str | None]
 
 
 class _Selector(selectors.SelectSelector):
-    loop: _Loop
+    loop: TurnedLoop
 
     def select(self, timeout: float | None = None) -> Any:
         ready = super().select(0)
         if not ready:
             assert timeout is not None, "no timer is left to wait for: a task would wait for ever"
-            self.loop.passed += timeout
+            self.loop.ahead += timeout
         return ready
 
 
-class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self.passed = _STARTED_S
-        selector = _Selector()
-        selector.loop = self
-        super().__init__(selector)
-
-    def time(self) -> float:
-        return self.passed
+def _loop_ahead() -> TurnedLoop:
+    selector = _Selector()
+    selector.loop = TurnedLoop(lambda: 0.0, _STARTED_S, selector)
+    return selector.loop
 
 
 class Service(httpx2.AsyncBaseTransport):
@@ -133,7 +129,7 @@ def shut_for(seconds: float, asks: str) -> Says:
 
 def run_ahead(work: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, float]:
     """Run in time that runs ahead; return also the seconds that have passed in it."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
+    with asyncio.Runner(loop_factory=_loop_ahead) as runner:
         loop = runner.get_loop()
         started = loop.time()
         return runner.run(work()), loop.time() - started
@@ -146,10 +142,15 @@ def clock() -> Callable[[], float]:
 
 def wire_ahead(service: Service, most: int, started_at: datetime = STARTED_AT, **settings: Any) -> Wire:
     """Return a wire to a service; within `run_ahead`, which starts at a date and time."""
+    given = WireSettings(max_in_flight=most, **settings)
+    return Wire(given, uniform=Random(7).uniform, network=service, **clocks_ahead(started_at))
+
+
+def clocks_ahead(started_at: datetime = STARTED_AT) -> dict[str, Any]:
+    """Return the clocks of a wire; within `run_ahead`, which starts at a date and time."""
     monotonic = clock()
 
     def now() -> datetime:
         return started_at + timedelta(seconds=monotonic() - _STARTED_S)
 
-    given = WireSettings(max_in_flight=most, **settings)
-    return Wire(given, monotonic=monotonic, now=now, network=service, uniform=Random(7).uniform)
+    return {"monotonic": monotonic, "now": now, "pause": asyncio.sleep}

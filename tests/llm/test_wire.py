@@ -1,4 +1,4 @@
-"""The whole chain against real HTTP: clients of providers, accounts, meters, de-duplication, cost."""
+"""The whole chain: clients of providers, accounts, meters, de-duplication, cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import httpx2
 import pytest
 
-from holodeck_action.llm.calls import Meter, Tokens, WireError
+from holodeck_action.llm.calls import Account, Meter, Tokens, WireError
 from holodeck_action.llm.connections import Routes
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.record.record import Usage
@@ -17,37 +17,42 @@ from tests.llm.wiring import account, chat, opened, post, run, said
 
 
 def test_a_call_passes_and_is_metered() -> None:
-    async def work() -> None:
-        with FakeModels(keys=[KEY]) as models:
-            models.answer(lambda _: Answer("Paris", prompt_tokens=11, completion_tokens=2, cached_tokens=4))
-            meter = Meter()
-            async with opened(price=lambda who, model, tokens: 0.5 if model.startswith("gpt-4o") else None) as wire:
-                response = await post(wire, account(models.openai_url), chat(), meter=meter)
-            assert said(response) == "Paris"
-            (record,) = meter.records
-            assert (record.provider, record.status, record.cached, record.attempts) == ("openai", 200, False, 1)
-            assert record.model.startswith("gpt-4o")
-            assert record.tokens == Tokens(11, 2, 4, 0)
-            assert record.latency_s > 0
-            assert meter.usage() == Usage(11, 2, 0.5)
-            assert wire.counts.requests == wire.counts.calls == 1
-            assert models.violations == []
+    models = FakeModels(keys=[KEY], latency=2.0)
+    models.answer(lambda _: Answer("Paris", prompt_tokens=11, completion_tokens=2, cached_tokens=4))
 
-    run(work)
+    def price(who: Account, model: str, tokens: Tokens) -> float | None:
+        return 0.5 if model.startswith("gpt-4o") else None
+
+    async def work() -> None:
+        meter = Meter()
+        async with opened(models=models, price=price) as wire:
+            response = await post(wire, account(models.openai_url), chat(), meter=meter)
+        assert said(response) == "Paris"
+        (record,) = meter.records
+        assert (record.provider, record.status, record.cached, record.attempts) == ("openai", 200, False, 1)
+        assert record.model.startswith("gpt-4o")
+        assert record.tokens == Tokens(11, 2, 4, 0)
+        assert record.latency_s == 2.0
+        assert meter.usage() == Usage(11, 2, 0.5)
+        assert wire.counts.requests == wire.counts.calls == 1
+
+    run_ahead(work)
+    assert models.violations == []
 
 
 def test_usage_that_one_call_does_not_say_is_unknown() -> None:
-    async def work() -> None:
-        with FakeModels() as models:
-            models.script([Answer("a"), Answer("b", usage=False)])
-            meter = Meter()
-            async with opened() as wire:
-                for text in ("1", "2"):
-                    await post(wire, account(models.openai_url), chat(text), meter=meter)
-            assert meter.usage() == Usage(None, None, None)
-            assert Meter().usage() is None
+    models = FakeModels()
+    models.script([Answer("a"), Answer("b", usage=False)])
 
-    run(work)
+    async def work() -> None:
+        meter = Meter()
+        async with opened(models=models) as wire:
+            for text in ("1", "2"):
+                await post(wire, account(models.openai_url), chat(text), meter=meter)
+        assert meter.usage() == Usage(None, None, None)
+        assert Meter().usage() is None
+
+    run_ahead(work)
 
 
 def test_connections_are_kept_per_account() -> None:
@@ -88,24 +93,20 @@ def test_the_key_stands_in_no_text() -> None:
 
 
 def test_equal_calls_that_meet_are_made_once_and_say_so() -> None:
-    async def work() -> None:
-        with FakeModels() as models:
-            models.hold()
-            async with opened() as wire:
-                who = account(models.openai_url)
-                meters = [Meter() for _ in range(6)]
-                jobs = [
-                    asyncio.create_task(post(wire, who, chat("same"), repeat=index % 2, meter=meters[index]))
-                    for index in range(6)
-                ]
-                await asyncio.to_thread(models.wait_for, lambda seen: seen.under_way == 2)
-                models.release()
-                answers = [said(response) for response in await asyncio.gather(*jobs)]
-            assert len(set(answers)) == 1
-            assert len(models.requests) == 2  # one for each repeat
-            assert sorted(meter.records[0].cached for meter in meters) == [False] * 2 + [True] * 4
+    models = FakeModels(latency=LATENCY_S)
+    meters = [Meter() for _ in range(6)]
 
-    run(work)
+    async def work() -> None:
+        async with opened(models=models) as wire:
+            who = account(models.openai_url)
+            answers = await asyncio.gather(
+                *(post(wire, who, chat("same"), repeat=index % 2, meter=meters[index]) for index in range(6))
+            )
+        assert len({said(answer) for answer in answers}) == 1
+
+    run_ahead(work)
+    assert len(models.requests) == models.peak == 2  # one for each repeat
+    assert sorted(meter.records[0].cached for meter in meters) == [False] * 2 + [True] * 4
 
 
 def test_a_call_is_taken_over_when_the_first_is_cancelled() -> None:

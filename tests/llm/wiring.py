@@ -15,7 +15,9 @@ import httpx2
 from holodeck_action.llm.calls import CALL, Account, CallContext, HttpRequest, Meter
 from holodeck_action.llm.limits.pauses import Deadline
 from holodeck_action.llm.wire import Wire, WireSettings
-from tests.llm.models import KEY
+from tests.llm.ahead import clocks_ahead
+from tests.llm.models import KEY, FakeModels
+from tests.llm.models.memory import InMemory
 
 
 class Clock:
@@ -36,12 +38,17 @@ class Clock:
 
 @asynccontextmanager
 async def opened(
-    settings: WireSettings | None = None, clock: Clock | None = None, **options: Any
+    settings: WireSettings | None = None,
+    clock: Clock | None = None,
+    models: FakeModels | None = None,
+    **options: Any,
 ) -> AsyncIterator[Wire]:
+    """A wire to what is served, with a clock without waiting; or to models in memory, within `run_ahead`."""
     clock = clock or Clock()
-    options.setdefault("uniform", random.Random(7).uniform)
-    options.setdefault("pause", clock.pause)
-    wire = Wire(settings or WireSettings(), monotonic=clock.monotonic, **options)
+    usual: dict[str, Any] = {"monotonic": clock.monotonic, "pause": clock.pause, "uniform": random.Random(7).uniform}
+    if models is not None:
+        usual |= {"network": InMemory(models), **clocks_ahead()}
+    wire = Wire(settings or WireSettings(), **(usual | options))
     try:
         yield wire
     finally:

@@ -14,6 +14,7 @@ from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.permission import LOCAL_ORIGIN, CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 from holodeck_action.workers.worker_process import Outcome
+from tests.turned_time import TurnedLoop
 
 CONTEXT: Mapping[str, Any] = {
     "turn_input": "How many?",
@@ -37,16 +38,6 @@ def write(folder: Path, source: str, module: str = "checks") -> None:
 CODE = CodeAllowed(LOCAL_ORIGIN)
 """The permission of a person who runs the program."""
 
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock can be put forward, so that long deadlines end at once."""
-
-    ahead = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.ahead
-
-
 LONG = 1e6
 """Seconds of a deadline that only `pass_deadlines` ends."""
 
@@ -54,7 +45,7 @@ LONG = 1e6
 def pass_deadlines(seconds: float = 2 * LONG) -> None:
     """Put the clock of the loop that runs behind the deadlines of so many seconds that run by now."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, JumpingLoop)
+    assert isinstance(loop, TurnedLoop)
     loop.ahead += seconds
 
 
@@ -80,7 +71,7 @@ def run(
         async with WorkerPool(folder, environ=environ, cwd=cwd or folder, size=size, code=CODE, redact=str) as pool:
             return await work(pool)
 
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+    with asyncio.Runner(loop_factory=TurnedLoop) as runner:
         return runner.run(opened())
 
 

@@ -97,22 +97,19 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         if isinstance(outgoing.body, bytes):
-            body = outgoing.body[: len(outgoing.body) // 2] if outgoing.wire else outgoing.body
+            (body,) = arriving(outgoing)
             promised = len(body) if outgoing.wire in (None, "malformed") else len(outgoing.body)
             transport.write(_head(outgoing, f"content-length: {promised}") + body)
         else:
-            await self._stream(transport, outgoing, outgoing.body)
+            await self._stream(transport, outgoing)
         if outgoing.wire == "stall":
             await asyncio.get_running_loop().create_future()
         if outgoing.wire == "truncate":
             transport.close()
 
-    async def _stream(self, transport: asyncio.Transport, outgoing: Outgoing, pieces: Sequence[bytes]) -> None:
-        if outgoing.wire:
-            pieces = pieces[: (len(pieces) + 1) // 2]
-            pieces = [*pieces[:-1], pieces[-1][: len(pieces[-1]) // 2]]
+    async def _stream(self, transport: asyncio.Transport, outgoing: Outgoing) -> None:
         head = _head(outgoing, "transfer-encoding: chunked")
-        chunks = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces]
+        chunks = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in arriving(outgoing)]
         end = b"0\r\n\r\n" if outgoing.wire in (None, "malformed") else b""
         if not outgoing.pause:
             transport.write(b"".join([head, *chunks, end]))
@@ -122,6 +119,16 @@ class Connection(asyncio.Protocol):
             transport.write(chunk)
             await asyncio.sleep(outgoing.pause)
         transport.write(end)
+
+
+def arriving(outgoing: Outgoing) -> Sequence[bytes]:
+    """Return the pieces of the body that arrive: half of it where the answer breaks."""
+    if isinstance(outgoing.body, bytes):
+        return [outgoing.body[: len(outgoing.body) // 2] if outgoing.wire else outgoing.body]
+    if not outgoing.wire:
+        return outgoing.body
+    *whole, last = outgoing.body[: (len(outgoing.body) + 1) // 2]
+    return [*whole, last[: len(last) // 2]]
 
 
 def _head(outgoing: Outgoing, framing: str) -> bytes:

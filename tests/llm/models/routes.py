@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,7 @@ class Dialect:
             meaning["model"] = self.deployment
         return Request(
             number=number,
-            time=time.monotonic(),
+            time=asyncio.get_running_loop().time(),
             provider=self.provider,
             operation=self.operation,
             path=incoming.path,

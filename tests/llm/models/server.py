@@ -48,6 +48,8 @@ class _Gate:
 class FakeModels:
     """OpenAI, Azure OpenAI, Anthropic (one port) and Ollama (another) from `with FakeModels() as models` to its end.
 
+    Without `with`, `memory.InMemory` brings requests to them.
+
     Args:
         keys: the keys that are accepted; None: any. Ollama asks for none.
         models: the models that exist; None: all.
@@ -82,7 +84,7 @@ class FakeModels:
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._ports: tuple[int, int] = (0, 0)
+        self._ports: tuple[int, int] = (8000, 11434)
 
     def __enter__(self) -> FakeModels:
         ready = threading.Event()
@@ -268,11 +270,12 @@ class FakeModels:
     async def _listen(self, ollama: bool) -> asyncio.Server:
         def connection() -> Connection:
             self._opened += 1
-            return Connection(lambda incoming, send: self._respond(incoming, send, ollama), self._connections)
+            return Connection(lambda incoming, send: self.respond(incoming, send, ollama), self._connections)
 
         return await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0, backlog=1024)
 
-    async def _respond(self, incoming: Incoming, send: Send, ollama: bool) -> None:
+    async def respond(self, incoming: Incoming, send: Send, ollama: bool) -> None:
+        """Answer a request by one call of `send`, in the time of the running loop."""
         answered = False
 
         async def counted(outgoing: Outgoing) -> None:
@@ -306,12 +309,12 @@ class FakeModels:
             await send(self._troubled(dialect, request, fault, Answer()))
             return
         self._enter(request.key)
-        begun = time.monotonic()
+        begun = asyncio.get_running_loop().time()
         try:
             await send(await self._admitted(dialect, request))
         except asyncio.CancelledError:
             if self.lingering:
-                rest = self._latency_of(request) - (time.monotonic() - begun)
+                rest = self._latency_of(request) - (asyncio.get_running_loop().time() - begun)
                 asyncio.get_running_loop().call_later(max(0.0, rest), self._leave, request.key)
             else:
                 self._leave(request.key)
