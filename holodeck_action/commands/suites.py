@@ -243,7 +243,7 @@ def _running(ready: Run, stages: Sequence[Stages], ui: Ui) -> Iterator[None]:
 
 def _finish_journal(side: Run) -> None:
     """Put away the journal of a complete run; leave it if it has trials of cases outside of this run's selection."""
-    if side.journal is not None and len(side.resumed_trials(side.cases)) == len(side.resumed.trials):
+    if side.journal is not None and len(side.resumed_keys(side.cases)) == len(side.resumed.trials):
         side.journal.finish()
 
 

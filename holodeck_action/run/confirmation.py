@@ -91,9 +91,9 @@ async def ask_again(
         plan = Available(plan, side.stored.trials.keys())
     limit = side.settings.run_timeout_s
     left = None if limit is None else max(0.0, limit - record.run.duration_ms / 1000)
-    plan = Resumed(plan, side.resumed_trials(cases))
+    plan = Resumed(plan, side.resumed.trials, side.resumed_keys(cases))
     done = await run_trials(plan, trials, lane, stop, timeout_s=left, on_trial=side.keep_trial)
-    found = dict(zip(names, done.trials, strict=True))
+    found = {name: done.trials[at] for at, name in enumerate(names)}
 
     def add(case: CaseRecord) -> CaseRecord:
         return replace(case, confirmation=found.get(case.id, ()))

@@ -22,12 +22,15 @@ from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.record.result_files import FINISHED_FILE
 from holodeck_action.record.serialization import from_plain
+from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.text.foreign import Foreign, open_file
 from holodeck_action.text.given_paths import GivenPath
 
 JOURNAL_FILE = "journal.jsonl"
 PREVIOUS_FILE = "journal.previous.jsonl"
 FLUSH_INTERVAL_S = 0.25
+FindChanged = Callable[[Mapping[str, str | None]], Sequence[str]]
+"""Takes the digests of imported files by name, and returns the names of the changed files."""
 _SHOWN = 10
 
 
@@ -195,16 +198,14 @@ class ResumedRun(Struct, frozen=True):
     notices: tuple[str, ...]
 
 
-def read_for_resume(
-    path: GivenPath, identity: Mapping[str, Any], find_changed: Callable[[Mapping[str, str | None]], Sequence[str]]
-) -> ResumedRun:
+def read_for_resume(path: GivenPath, identity: Mapping[str, Any], find_changed: FindChanged) -> ResumedRun:
     """Read the finished trials of an interrupted run, or else of the run that has ended in this folder; there are none
     if both journals do not exist, or if the finished run differs from this one.
 
     Args:
         path: path of the journal.
         identity: the identity of the run.
-        find_changed: takes the digests of imported files by name, and returns the names of the changed files.
+        find_changed: finds the changed files among those that the suite's code imported.
 
     Raises:
         JournalError: the journal is another run's, is broken or cannot be read, or imported files have changed.
@@ -225,9 +226,7 @@ def read_for_resume(
     return found
 
 
-def _reopen_finished(
-    path: GivenPath, identity: Mapping[str, Any], find_changed: Callable[[Mapping[str, str | None]], Sequence[str]]
-) -> ResumedRun:
+def _reopen_finished(path: GivenPath, identity: Mapping[str, Any], find_changed: FindChanged) -> ResumedRun:
     """Read the journal of a finished run, and put it in the place of the missing one."""
     # A run moves the results of the one before it to `previous` first.
     places = (path.parent / PREVIOUS_FOLDER / FINISHED_FILE, path.parent / FINISHED_FILE)
@@ -292,7 +291,7 @@ def _read_journal(path: GivenPath, identity: Mapping[str, Any]) -> tuple[Resumed
         JournalError: the journal belongs to another run, or its header or a line with digests of code is broken.
         OSError: the file cannot be read.
     """
-    trials: dict[tuple[str, int], TrialRecord] = {}
+    trials = KeptTrials[tuple[str, int], TrialRecord](TrialRecord)
     imported: dict[str, str | None] = {}
     sound = broken = 0
     with open_file(path, None, follow_links=False) as file:
@@ -312,7 +311,7 @@ def _read_journal(path: GivenPath, identity: Mapping[str, Any]) -> tuple[Resumed
                 # The first digest of a file is the one that the trials before it used.
                 imported = {**entry.imported, **imported}
             elif path.name == FINISHED_FILE or not _was_outage(entry.trial):
-                trials[entry.case, entry.trial.index] = entry.trial
+                trials.keep((entry.case, entry.trial.index), entry.trial)
     notices = (f"{broken} broken line(s) of {path.name} are run again",) if broken else ()
     return ResumedRun(trials, sound, notices), imported
 

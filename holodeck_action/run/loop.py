@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,51 +11,16 @@ from msgspec import Struct, field
 from holodeck_action.decide.case_verdicts import judge_trial
 from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.record.sequences import LazySequence
-from holodeck_action.record.serialization import from_json, to_json
+from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Plan, Position
 from holodeck_action.suite.values import Case
-from holodeck_action.text.text_store import TextStore
-
-
-class KeptTrials(LazySequence[tuple[TrialRecord, ...]]):
-    """The trials that decide each case, by the position of the case; in memory if they are few, else in a file."""
-
-    def __init__(self, cases: int) -> None:
-        """Start without trials; `cases` is the number of cases."""
-        super().__init__(cases)
-        self._texts = TextStore()
-        self._places = array("q", [-1]) * cases
-        self._trials: dict[int, tuple[TrialRecord, ...]] = {}
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the trials are few enough for memory."""
-        return self._texts.is_in_memory
-
-    def has(self, at: int) -> bool:
-        """Return whether the trials of a case were kept."""
-        return self._places[at] >= 0
-
-    def keep(self, at: int, trials: tuple[TrialRecord, ...]) -> None:
-        """Keep the trials of a case."""
-        self._places[at] = self._texts.add(to_json(trials))
-        self._trials[at] = trials
-        if not self.is_in_memory:
-            self._trials = {}
-
-    def make(self, index: int) -> tuple[TrialRecord, ...]:
-        """Return the trials of a case."""
-        if self.is_in_memory:
-            return self._trials[index]
-        return from_json(self._texts.read(self._places[index]), tuple[TrialRecord, ...])
 
 
 class LoopResult(Struct, frozen=True):
-    """The trials that decide each case, in order of the plan's cases; and why the loop ended early, or None."""
+    """The trials that decide each case, by its position; and why the loop ended early, or None."""
 
-    trials: KeptTrials
+    trials: KeptTrials[Position, tuple[TrialRecord, ...]]
     stopped: str | None
 
 
@@ -72,7 +36,7 @@ class _Loop(Struct):
     on_trial: Callable[[Case, TrialRecord], None]
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
     known_result: asyncio.Event
-    kept: KeptTrials
+    kept: KeptTrials[Position, tuple[TrialRecord, ...]]
     running: dict[Position, dict[int, TrialRecord]] = field(default_factory=dict)
 
     async def serve_all(self) -> None:
@@ -86,7 +50,7 @@ class _Loop(Struct):
     def keep_unfinished(self) -> None:
         """Keep the deciding trials of the cases that did not finish."""
         for at in range(len(self.plan.cases)):
-            if not self.kept.has(at):
+            if at not in self.kept:
                 done = self.running.get(at)
                 self.kept.keep(at, self.plan.deciding(at, self.plan.known(at) if done is None else done))
 
@@ -151,7 +115,8 @@ async def run_trials(
         on_trial: called with each trial that ran and is to be journaled: one that a stop may have disturbed is not.
         on_case: called with every finished case and its finished trials, resumed ones included, in order of index.
     """
-    loop = _Loop(plan, trials, lane, stop, on_trial, on_case, asyncio.Event(), KeptTrials(len(plan.cases)))
+    kept = KeptTrials[Position, tuple[TrialRecord, ...]](tuple[TrialRecord, ...])
+    loop = _Loop(plan, trials, lane, stop, on_trial, on_case, asyncio.Event(), kept)
     serving = asyncio.create_task(loop.serve_all())
     ending = [asyncio.create_task(stop.wait()), asyncio.create_task(loop.known_result.wait())]
     await asyncio.wait({serving, *ending}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

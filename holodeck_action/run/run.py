@@ -270,10 +270,10 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         if self.journal is not None:
             self.journal.append(self._recorded_id(case), to_json(trial))
 
-    def resumed_trials(self, cases: Sequence[Case]) -> Mapping[TrialKey, TrialRecord]:
-        """Return the journaled trials of cases by original case id; the journal has redacted ids."""
+    def resumed_keys(self, cases: Sequence[Case]) -> Mapping[TrialKey, TrialKey]:
+        """Return the journal's keys of the trials of cases, which have redacted ids, by the keys with original ids."""
         own = {self._recorded_id(case): case.id for case in cases}
-        return {(own[name], index): trial for (name, index), trial in self.resumed.trials.items() if name in own}
+        return {(own[key[0]], key[1]): key for key in self.resumed.trials if key[0] in own}
 
     def _recorded_id(self, case: Case) -> str:
         return self.redactor.case_id(case.id, case.content_hash)

@@ -23,6 +23,7 @@ from holodeck_action.run.conversations import (
     leave_ungraded,
     said_turn,
 )
+from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, with_lines, with_python
 from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.settings import Settings
@@ -48,7 +49,7 @@ def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> S
     known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
     record = results.record
     chosen: dict[str, Case] = {}
-    trials: dict[TrialKey, TrialRecord] = {}
+    trials = KeptTrials[TrialKey, TrialRecord](TrialRecord)
     problems: list[str] = []
     for stored in record.cases:
         case = known.get(stored.id)
@@ -58,7 +59,8 @@ def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> S
             continue
         # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
-        trials.update({(case.id, trial.index): trial for trial in stored.all_trials})
+        for trial in stored.all_trials:
+            trials.keep((case.id, trial.index), trial)
     if problems:
         raise ConfigurationError(problems)
     return StoredRun(

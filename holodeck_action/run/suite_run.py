@@ -71,7 +71,7 @@ async def run_suite(
     started, begun = clock.now(), clock.monotonic()
     cases = ready.cases if base is None else (*ready.cases, *base.unpaired)
 
-    resumed = ready.resumed_trials(ready.cases)
+    resumed = ready.resumed_keys(ready.cases)
     consistent = suite.policy.judges.consistent
     made = Record(
         schema_version=SCHEMA_VERSION,
@@ -97,7 +97,7 @@ async def run_suite(
     if available is not None:
         plan = Available(plan, available)
     if resumed:
-        plan = Resumed(plan, resumed)
+        plan = Resumed(plan, ready.resumed.trials, resumed)
     if consistent == "require":
         plan = Consistent(plan)
     if order is not None:

@@ -132,14 +132,15 @@ class FurtherTrials(AllTrials):
 class Resumed(Plan):
     """A plan of which some trials are finished, by an interrupted run."""
 
-    def __init__(self, plan: Plan, trials: Mapping[TrialKey, TrialRecord]) -> None:
+    def __init__(self, plan: Plan, trials: Mapping[TrialKey, TrialRecord], keys: Mapping[TrialKey, TrialKey]) -> None:
+        """Set the trials, and their keys by case id and index: the trials' own keys have redacted ids."""
         super().__init__(plan)
-        self._trials = trials
+        self._trials, self._keys = trials, keys
 
     def known(self, at: Position) -> dict[int, TrialRecord]:
         """Return the trials of a case that are finished before the run."""
         keys = [(self.cases[at].id, index) for index in self.indexes(at)]
-        return {key[1]: self._trials[key] for key in keys if key in self._trials}
+        return {key[1]: self._trials[self._keys[key]] for key in keys if key in self._keys}
 
 
 class Available(Plan):

@@ -67,7 +67,7 @@ def test_after_these_trials_these_run_next(
 @pytest.mark.parametrize(("plan", "known"), [(ALL, [0, 2]), (FurtherTrials(CASES, 1), [3])])
 def test_a_resumed_plan_hands_out_the_trials_that_it_may_have(plan: Plan, known: Sequence[int]) -> None:
     journaled = {("case 0", index): each for index, each in trials("+.-+").items()} | {("gone", 1): trial(1, True)}
-    resumed = Available(Resumed(plan, journaled), set())
+    resumed = Available(Resumed(plan, journaled, {key: key for key in journaled}), set())
     assert [*resumed.known(0)] == known
     assert resumed.known(1) == {}
     assert resumed.next_trials(0, resumed.known(0)) == []
