@@ -30,12 +30,12 @@ SUPPORT = Example(
     "support",
     cases=27,
     failed={
-        "opened-bag-of-coffee": ("METEOR 0.20, needs 0.45; Token F1 0.21, needs 0.40",),
+        "opened-bag-of-coffee": ("meteor 0.20, needs 0.45; f1_score 0.21, needs 0.40",),
         "return-of-a-milk-jug": ('tool start_return: order_id is "LF-20713", expected "LF-20731"',),
         "cancel-an-order": ("tool cancel_order was not called (calls: get_order)",),
         "only-asking-about-cancelling": ("call 2, 'update_subscription', is one too many",),
         "which-water-to-use": ("length: ", "77 words, more than the maximum of 60"),
-        "spare-gasket": ("0 words, fewer than the minimum of 2", "METEOR 0, needs 0.45"),
+        "spare-gasket": ("0 words, fewer than the minimum of 2", "meteor 0, needs 0.45"),
     },
 )
 FINANCIAL = Example(

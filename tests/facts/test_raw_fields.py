@@ -23,6 +23,7 @@ MAKERS = (
 )
 """Rooms in which an answer comes about, before there are facts of it; every other one is held to the rule."""
 READERS = {
+    "extensions/agent_programs/reply.py": "keeps what is known of a turn that was stopped",
     "extensions/calibration/labels.py": "of labelled rows",
     "extensions/view/listed_runs.py": "of trials, to show their order",
     "extensions/importers/checks.py": "of a grader's context, which is only given what is known",

@@ -57,13 +57,13 @@ class WorkspaceCheck(ComputedMetric):
         """Check the facts in `metadata`.
 
         Raises:
-            EvaluationError: a fact is unknown (code `unknown_fact`), or the check cannot be made.
+            EvaluationError: a fact is unknown (code `missing_input`), or the check cannot be made.
         """
         metadata = given["metadata"]
         facts = metadata.get("workspace") if isinstance(metadata, Mapping) else None
         if not isinstance(facts, Mapping):
             message = f"{self.type} needs a target that works in a workspace (target: {{agent: …}})"
-            raise EvaluationError(message, code="unknown_fact")
+            raise EvaluationError(message, code="missing_input")
         passed, reason = self.check(facts, given.get("tool_invocations"))
         return self.result(float(passed), reason, passed=passed)
 
@@ -76,12 +76,12 @@ def kept_file(facts: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     """Return the stored facts of a file: `exists`, and its `text`, which is None unless the file is a small text.
 
     Raises:
-        EvaluationError: nothing was kept (code `unknown_fact`).
+        EvaluationError: nothing was kept (code `missing_input`).
     """
     found = facts.get("files", {}).get(path) if isinstance(facts.get("files"), Mapping) else None
     if not isinstance(found, Mapping):
         message = f"the trial kept nothing of {format_text(path)}; run the agent again to check this file"
-        raise EvaluationError(message, code="unknown_fact")
+        raise EvaluationError(message, code="missing_input")
     return found
 
 
@@ -294,7 +294,7 @@ class ChangedMetric(WorkspaceCheck):
         """Return whether the changes meet all conditions."""
         entries = facts.get("changed")
         if not isinstance(entries, Sequence):
-            raise EvaluationError("it is unknown what the trial changed", code="unknown_fact")
+            raise EvaluationError("it is unknown what the trial changed", code="missing_input")
         paths = [str(entry["path"]) for entry in entries]
         wanted, problems = self.changed, []
         outside = [path for path in paths if wanted.only is not None and not _matches_any(path, wanted.only)]
@@ -403,14 +403,14 @@ class CommandMetric(WorkspaceCheck):
         """Return whether the command ended as expected.
 
         Raises:
-            EvaluationError: the command did not run (code `unknown_fact`), could not be started (`cannot_start`), or
+            EvaluationError: the command did not run (code `missing_input`), could not be started (`cannot_start`), or
                 took too long (`timeout`).
         """
         wanted = self.command
         found = facts.get("commands", {}).get(self.key)
         if not isinstance(found, Mapping):
             message = f"{format_text(wanted.run)} was not run after the trial; run the agent again to check it"
-            raise EvaluationError(message, code="unknown_fact")
+            raise EvaluationError(message, code="missing_input")
         if found.get("problem"):
             raise EvaluationError(
                 f"{format_text(wanted.run)} could not be run: {found['problem']}", code="cannot_start"

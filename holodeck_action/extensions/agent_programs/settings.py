@@ -25,7 +25,7 @@ class AgentTarget(AddedTarget):
     """With `agent: command`: the program and its arguments. Its output is the answer; its tool calls are unknown.
     Example: `my-agent --headless`."""
     model: NonBlank | None = None
-    """The model, as the program names it; the program's own default when absent. Example: `claude-sonnet-5`."""
+    """The model, as the program names it; the program's own default when absent. Example: `claude-sonnet-5-5`."""
     workspace: NonBlank | None = None
     """The folder in which the agent works, relative to agent.yaml. Each trial gets a fresh copy of it, outside the
     checkout, which is its own Git repository. An empty folder when absent. Example: `fixtures/shop`."""
