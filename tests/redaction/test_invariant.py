@@ -15,6 +15,7 @@ import pytest
 
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import MASK, Redactor
+from holodeck_action.text.secrets import is_secret_name
 from tests.redaction.writers import MIXED, PREFIXES, WIDTHS, WRITERS, left, random_secret, rows_of
 from tests.tables import walk
 
@@ -96,8 +97,8 @@ def corpus() -> Iterator[tuple[str, str]]:
     """Some 10 MB of what is no secret."""
     random = Random(7)
     docs = [path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))]
-    # A word after `api_key:` or `Authorization:` may be a credential.
-    words = [word for word in " ".join(docs).split() if not word.endswith((":", "="))]
+    # A word after `api_key:`, `Authorization:` or `token` may be a credential.
+    words = [word for word in " ".join(docs).split() if not word.endswith((":", "=")) and not is_secret_name(word)]
     yield "documentation", "\n".join(docs)
     yield "answers", "\n".join(" ".join(random.choices(words, k=60)) for _ in range(4000))
     yield "code", "\n".join(path.read_text() for path in sorted((ROOT / "holodeck_action").rglob("*.py"))[:300])

@@ -130,9 +130,12 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     (project.folder / "data.bin").write_bytes(os.urandom(large))
     cluster = dask(workers=3, OPENAI_API_KEY=KEY)
     before = len(models.requests)
+    models.hold()
 
     def replace_one() -> None:
-        # By then the other workers have the checkout, too.
+        # No worker alone has so many trials: by then the others have the checkout, too.
+        models.wait_for(lambda found: found.under_way == AT_ONCE, seconds=90)
+        models.release()
         models.wait_for(lambda found: len(found.requests) > before + 40, seconds=90)
         cluster.kill()
         cluster.start_worker(OPENAI_API_KEY=KEY)
