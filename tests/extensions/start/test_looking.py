@@ -64,6 +64,7 @@ REPOSITORIES: Mapping[str, tuple[Mapping[str, str], str]] = {
 """Files of repositories whose suites run at once, without a key, and what `init` says of them."""
 
 
+@pytest.mark.full
 @walk(("files", "said"), REPOSITORIES.values())
 def test_the_suite_of_what_is_found_runs_at_once_and_compares_something(
     tmp_path: Path, files: Mapping[str, str], said: str
