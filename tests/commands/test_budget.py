@@ -304,7 +304,7 @@ def test_a_dry_run_prints_the_plan_and_sends_nothing(project: Project, models: F
 
 
 GROWS = "10 at the same time at first, and up to {} while nothing is refused and answers do not become slower"
-SITUATIONS: tuple[tuple[dict[str, Any], dict[str, Any], tuple[str, ...], str], ...] = (
+SITUATIONS: tuple[Any, ...] = (
     ({}, {}, (), GROWS.format(12)),
     ({}, {}, ("--repeat", "20"), GROWS.format(100)),
     ({}, {}, ("--concurrency", "10"), "10 at the same time"),
@@ -328,11 +328,12 @@ SITUATIONS: tuple[tuple[dict[str, Any], dict[str, Any], tuple[str, ...], str], .
         (),
         GROWS.format(12),
     ),
-    (
+    pytest.param(
         {"tools": [{"name": "t", "description": "d", "type": "mcp", "command": "npx", "transport": "stdio"}]},
         {},
         (),
         "10 at the same time",
+        marks=pytest.mark.needs("mcp"),
     ),
     ({}, {"stop": "certain"}, (), "10 at the same time"),
     (
