@@ -172,8 +172,7 @@ class AgentProgram(Agent):
         places = [folder / name for name in ("workspace", "home", "tmp")]
         for place in places:
             place.mkdir()
-        for name in (".claude", ".codex", ".copilot"):
-            (folder / "home" / name).mkdir()
+        (folder / "home" / f".{self.adapter.name}").mkdir()
         workspace = places[0]
         if self.fixture is not None:
             copy_folder(self.fixture, workspace)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
+from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
 from holodeck_action.extensions.agent_programs.workspace import tree_digest
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.base import Flag, Integer, NonBlank
@@ -39,8 +40,8 @@ class AgentTarget(AddedTarget):
     @field_validator("agent")
     @classmethod
     def _check_agent(cls, value: str) -> str:
-        if value not in (*ADAPTERS, COMMAND):
-            names = ", ".join((*ADAPTERS, COMMAND))
+        if value not in (*ADAPTERS, UnknownProgram.name):
+            names = ", ".join((*ADAPTERS, UnknownProgram.name))
             raise PydanticCustomError("agent_program", "must be one of {names}", {"names": names})
         return value
 
@@ -54,6 +55,3 @@ class AgentTarget(AddedTarget):
         if self.workspace is None:
             return {}
         return {f"the workspace {self.workspace}": tree_digest(checkout.resolve(self.workspace))}
-
-
-COMMAND: Literal["command"] = "command"
