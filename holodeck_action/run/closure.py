@@ -94,7 +94,7 @@ def _settings_of(side: Run, calls: ModelCalls) -> Closure:
     )
     replayed = calls.mode == "replay"
     folder = calls.folder if replayed else calls.cache
-    if side.resources.wire is None or folder is None:
+    if folder is None or (side.resources.wire is None and not (replayed and side.records_answers)):
         return found
     name = file_name(suite.checkout, str(folder))
     evidence = dict(_recordings(suite.checkout, name))

@@ -15,6 +15,7 @@ from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
+    from holodeck_action.llm.cassette.recorded_calls import Recording
     from holodeck_action.llm.limits.budget import Budget
     from holodeck_action.llm.wire import Wire
     from holodeck_action.run.conversations import Users
@@ -52,6 +53,18 @@ def make_wire(suite: Run, redactor: Redactor, budgets: Sequence[Budget]) -> Wire
         longest_outage_s=suite.settings.turn_timeout_s,
     )
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
+
+
+def make_recording(suite: Run, redactor: Redactor) -> Recording | None:
+    """Return the store of the answers of a suite's target; None if they are neither stored nor repeated."""
+    calls = suite.settings.calls
+    if calls.folder is None or not suite.records_answers:
+        return None
+    from holodeck_action.llm.cassette.documents import JsonLinesFile
+    from holodeck_action.llm.cassette.recorded_calls import RecordedCalls, Recording
+
+    documents = JsonLinesFile(calls.folder / "trials.jsonl", calls.folder / "trials")
+    return Recording(RecordedCalls(documents, redactor.declared), redactor.declared, calls.mode == "replay")
 
 
 def model_environment(suite: Run) -> Mapping[str, str]:

@@ -28,6 +28,7 @@ from holodeck_action.run.model_calls import (
     make_budget,
     make_judges,
     make_own_agent,
+    make_recording,
     make_reuse,
     make_users,
     make_wire,
@@ -227,6 +228,7 @@ def _open(
             pool=pool,
             redact=redactor.text,
             receivers=receivers,
+            recording=make_recording(run, redactor),
         )
     resources = Resources(
         agent=agent,

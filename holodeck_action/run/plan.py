@@ -243,7 +243,7 @@ def _agent_and_judges_line(
 def _model_words(suite: Run, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
     cases = f"{len(suite.own_cases):,} {pluralize(len(suite.own_cases), 'case')}"
     if estimate is None:
-        if isinstance(suite.target, ModelTarget):
+        if suite.records_answers and suite.settings.calls.mode == "replay":
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(suite.settings.calls.folder), 200)}"
             )

@@ -22,7 +22,7 @@ from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.run.used_files import UsedFiles
 from holodeck_action.scoring.exam_results import NO_EXAMS, Exams
 from holodeck_action.suite.checkout import Checkout, head_commit
-from holodeck_action.suite.model.targets import AnyTarget, RecordedTarget
+from holodeck_action.suite.model.targets import AddedTarget, AnyTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Agent
 from holodeck_action.text.given_paths import GivenPath
@@ -196,6 +196,12 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     def redactor(self) -> Redactor:
         """Redactor for the secrets of the suite and its environment; once open, also for those of agent and judges."""
         return redactor_of_loaded([self]) if self.opened is None else self.opened.redactor
+
+    @property
+    def records_answers(self) -> bool:
+        """Whether `--record` stores the target's answers, and `--replay` repeats them."""
+        target = self.target
+        return isinstance(target, ModelTarget) or (isinstance(target, AddedTarget) and target.recorded)
 
     @property
     def commit(self) -> str | None:

@@ -252,7 +252,7 @@ class TrialRunner(Struct, frozen=True):
         record = replace(record, context=texts, timing=timing)
         if reply is None:
             return replace(_with_attempt(record, session.partial_turn()), error=trouble)
-        record = _with_attempt(record, PartialTurn(reply.tool_invocations, reply.usage))
+        record = _with_attempt(record, PartialTurn(reply.tool_invocations, reply.usage, reply.metadata))
         if reply.error is not None:
             return replace(record, error=_reply_error_info(reply.error))
         retrieved.add(reply)
@@ -266,7 +266,6 @@ class TrialRunner(Struct, frozen=True):
             fallback_model=reply.fallback_model,
             model=reply.model,
             messages=reply.messages,
-            metadata=reply.metadata,
         )
 
     async def _read_texts(self, turn: Turn) -> tuple[str, ...] | None:
@@ -290,7 +289,8 @@ def _blank(turn: Turn) -> TurnRecord:
 
 
 def _with_attempt(record: TurnRecord, attempt: PartialTurn) -> TurnRecord:
-    return replace(record, tool_invocations=attempt.tool_invocations, usage=attempt.usage)
+    known = {"tool_invocations": attempt.tool_invocations, "usage": attempt.usage, "metadata": attempt.metadata}
+    return replace(record, **known)
 
 
 def _stop_grading(asked: Sequence[AskedTurn]) -> None:

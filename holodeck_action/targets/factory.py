@@ -28,6 +28,7 @@ from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
+    from holodeck_action.llm.cassette.recorded_calls import Recording
     from holodeck_action.targets.spans import Listener, Receivers, SpanReader
 
 
@@ -42,6 +43,7 @@ def build_agent(
     pool: WorkerPool,
     redact: Redact,
     receivers: Receivers | None = None,
+    recording: Recording | None = None,
 ) -> Agent:
     """Return the agent for a target that is not the suite's own model.
 
@@ -56,6 +58,7 @@ def build_agent(
         pool: the workers of a Python target; they collect spans if the policy file enables spans.
         redact: removes secrets from the target's error output.
         receivers: the span receivers of the run; None to create them.
+        recording: where the answers of a target of an extension are stored or repeated; None if they are neither.
 
     Raises:
         TargetError: the target cannot be used.
@@ -92,7 +95,8 @@ def build_agent(
             return HttpAgent(target, max_bytes, environ, redact, warm_up, listener)
         case AddedTarget():
             given = {"checkout": checkout, "environ": environ, "max_bytes": max_bytes, "code": code, "redact": redact}
-            agent: Agent = registry.resolve(registry.targets()[target.kind].build)(target, suite=suite, **given)
+            build = registry.resolve(registry.targets()[target.kind].build)
+            agent: Agent = build(target, suite=suite, recording=recording, **given)
             return agent
 
 

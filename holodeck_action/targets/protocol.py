@@ -67,13 +67,14 @@ class Reply(Struct, frozen=True):
 
 
 class PartialTurn(Struct, frozen=True):
-    """The known tool calls and usage of a turn that ended without an answer.
+    """The known tool calls, usage and further data of a turn that ended without an answer.
 
     None means that a value is unknown; an empty list and zero are known values.
     """
 
     tool_invocations: tuple[ToolInvocation, ...] | None = None
     usage: Usage | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
 class Session(Protocol):

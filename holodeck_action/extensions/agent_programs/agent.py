@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from holodeck_action.extensions.agent_programs.checks import (
 from holodeck_action.extensions.agent_programs.exam import add_hidden, make_tree, run_command
 from holodeck_action.extensions.agent_programs.guard import Guard, own_files, tracked_files
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
+from holodeck_action.extensions.agent_programs.recording import PlayedTurn, RecordedTurns
 from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.trajectory import NO_END, Ended, Tokens, Trajectory
@@ -35,7 +37,10 @@ from holodeck_action.extensions.agent_programs.workspace import (
     copy_folder,
     small_text,
     snapshot,
+    stored_changes,
+    tree_digest,
 )
+from holodeck_action.llm.cassette.recorded_calls import Recording
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Suite, Turn
@@ -67,6 +72,7 @@ def build_agent(
     max_bytes: int,
     code: CodeAllowed,
     redact: Redact,
+    recording: Recording | None,
 ) -> AgentProgram:
     """Return the agent of a target; the arguments are those of `targets.factory.build_agent`.
 
@@ -79,7 +85,8 @@ def build_agent(
         )
     except ValueError:
         raise TargetError("agent: command needs command, the program and its arguments") from None
-    program = shutil.which(adapter.program, path=environ.get("PATH"))
+    replays = recording is not None and recording.replays
+    program = adapter.program if replays else shutil.which(adapter.program, path=environ.get("PATH"))
     if program is None:
         way = f"; install it: {adapter.way}" if adapter.way else ""
         raise TargetError(f"the program {excerpt(adapter.program)} is not on the PATH{way}")
@@ -94,8 +101,12 @@ def build_agent(
     names = (*COMMON, *adapter.passes, *target.env)
     passed = {name: environ[name] for name in names if environ.get(name)}
     git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
-    machine = Machine(program, git, passed, code)
-    return AgentProgram(target, adapter, machine, fixture, suite, checkout, max_bytes, redact)
+    # A replay starts no program that could look for instructions in parent folders.
+    machine = Machine(program, None if replays else git, passed, code)
+    turns = None
+    if recording is not None:
+        turns = RecordedTurns(recording, target, "" if fixture is None else tree_digest(fixture))
+    return AgentProgram(target, adapter, machine, fixture, suite, checkout, max_bytes, redact, turns)
 
 
 class Machine(Struct, frozen=True):
@@ -127,7 +138,9 @@ class AgentProgram(Agent):
         checkout: Checkout,
         max_bytes: int,
         redact: Redact,
+        recorded: RecordedTurns | None,
     ) -> None:
+        self.recorded = recorded
         self.target, self.adapter, self.fixture, self.checkout = target, adapter, fixture, checkout
         self.program, self.git, self.environ, self.code = astuple(machine)
         self.max_bytes, self.redact = max_bytes, redact
@@ -153,7 +166,7 @@ class AgentProgram(Agent):
             if self._guard is None:
                 self._guard = await _in_thread(self._watch)
             before = await _in_thread(lambda: self._prepare(folder))
-            return AgentSession(self, folder, before, [_checks_of(turn) for turn in case.turns])
+            return AgentSession(self, folder, before, [_checks_of(turn) for turn in case.turns], trial)
         except WorkspaceError as error:
             raise AgentError(f"the workspace {error}", "cannot_start") from None
         except (OSError, ProgramError) as error:
@@ -196,7 +209,9 @@ class AgentProgram(Agent):
             raise ProgramError(f"git {words[0]} ended with exit code {result.code}")
 
     async def close(self) -> None:
-        """Remove all workspaces."""
+        """Remove all workspaces, and finish the recording."""
+        if self.recorded is not None:
+            self.recorded.close()
         await _in_thread(lambda: shutil.rmtree(self.folder, ignore_errors=True))
 
 
@@ -204,9 +219,15 @@ class AgentSession(Session):
     """One trial: a workspace, and a session of the program that each turn continues."""
 
     def __init__(
-        self, agent: AgentProgram, folder: Path, before: Snapshot, checks: Sequence[Sequence[WorkspaceCheck]]
+        self,
+        agent: AgentProgram,
+        folder: Path,
+        before: Snapshot,
+        checks: Sequence[Sequence[WorkspaceCheck]],
+        trial: int,
     ) -> None:
         self._agent, self._folder, self._before, self._checks = agent, folder, before, checks
+        self._trial, self._prompts, self._recorded_until = trial, list[str](), before
         self._session: str | None = None
         self._used: Tokens | None = None
         self._cost_usd: float | None = None
@@ -228,6 +249,22 @@ class AgentSession(Session):
                 f"{self._agent.adapter.program} has no session that a second turn could continue", "session_ended"
             )
         self._failed = True
+        self._prompts.append(turn.input)
+        recorded = self._agent.recorded
+        request = {} if recorded is None else recorded.request(self._trial, self._prompts)
+        if recorded is not None and recorded.replays:
+            played = await _in_thread(lambda: recorded.play(request, self._folder))
+        else:
+            played = await self._start(turn)
+        reply = await _in_thread(lambda: self._reply(played.finished))
+        if recorded is not None and not recorded.replays and (reply.error is None or reply.error.kind == "agent"):
+            await _in_thread(lambda: self._record(recorded, request, played))
+        self._failed = reply.error is not None
+        self._turns += 1
+        return replace(reply, model_ms=1000 * played.seconds)
+
+    async def _start(self, turn: Turn) -> PlayedTurn:
+        """Start the program, and wait for its end."""
         agent = self._agent
         launch = Launch(
             model=agent.target.model,
@@ -245,12 +282,25 @@ class AgentSession(Session):
             "TMPDIR": str(self._folder / "tmp"),
         }
         arguments = [agent.program, *agent.adapter.arguments(launch)]
+        started = time.monotonic()
         self._running = ProgramRun(arguments, environ, self._folder, turn.input, agent.code)
         finished = await self._running.wait(agent.max_bytes, agent.target.max_calls, agent.adapter)
-        reply = await _in_thread(lambda: self._reply(finished))
-        self._failed = reply.error is not None
-        self._turns += 1
-        return reply
+        return PlayedTurn(finished, round(time.monotonic() - started, 4))
+
+    def _record(self, recorded: RecordedTurns, request: dict[str, Any], played: PlayedTurn) -> None:
+        """Store a turn with the changes since the last one.
+
+        Raises:
+            AgentError: the changes are too large, or the recording cannot be written.
+        """
+        lines = played.finished.stored_lines(self._agent.adapter, self._folder / "home", self._session)
+        try:
+            after = snapshot(self.workspace)
+            files = stored_changes(self.workspace, self._recorded_until, after)
+        except WorkspaceError as error:
+            raise AgentError(f"the workspace {error}", "cassette_unwritable") from None
+        recorded.keep(request, played, lines, self._folder, files)
+        self._recorded_until = after
 
     def _reply(self, finished: Finished) -> Reply:
         agent = self._agent
@@ -267,13 +317,12 @@ class AgentSession(Session):
         if changed is not None:
             message = f"{changed} was changed while the agent worked, so that no verdict can be trusted"
             return replace(reply, error=ReplyError(message, "infrastructure"))
-        if reply.error is not None:
-            return reply
-        checks = self._checks[min(self._turns, len(self._checks)) - 1]
+        # A turn in error is not graded, but what it did is kept.
+        checks = () if reply.error is not None else self._checks[min(self._turns, len(self._checks)) - 1]
         try:
             facts = await _in_thread(lambda: self._facts(checks))
         except WorkspaceError as error:
-            return replace(reply, error=ReplyError(f"the workspace {error}", "agent"))
+            return replace(reply, error=reply.error or ReplyError(f"the workspace {error}", "agent"))
         return replace(reply, metadata={**(reply.metadata or {}), "workspace": facts})
 
     def _facts(self, checks: Sequence[WorkspaceCheck]) -> dict[str, Any]:
@@ -320,11 +369,16 @@ class AgentSession(Session):
         return trajectory
 
     def partial_turn(self) -> PartialTurn:
-        """Return the calls and tokens of a turn that was stopped."""
+        """Return the calls, tokens and changes of a turn that was stopped."""
         if self._running is None:
             return PartialTurn()
-        trajectory = self._running.so_far().trajectory(self._agent.adapter, self._folder / "home", self._session)
-        return partial_of(self._of_turn(trajectory), self.workspace)
+        agent = self._agent
+        trajectory = self._running.so_far().trajectory(agent.adapter, self._folder / "home", self._session)
+        try:
+            done = changes(self.workspace, self._before, agent.fixture)
+        except WorkspaceError:
+            done = {}
+        return partial_of(self._of_turn(trajectory), self.workspace, agent.target, done)
 
     async def close(self) -> None:
         """Stop the program, and remove the workspace."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,6 +62,16 @@ class Finished(Struct, frozen=True):
             return self._checked(replace(found, ended=ended))
         return self._checked(found)
 
+    def stored_lines(self, adapter: Adapter, home: Path, session: str | None) -> list[Any]:
+        """Return the lines for a recording: those of the session's file, then those of the stream; JSON objects are
+        parsed."""
+        if isinstance(adapter, UnknownProgram):
+            return [self.output.lossy_text()]
+        file = adapter.session_file(home, session) if session else None
+        events, _ = self._events()
+        unread = [line.lossy_text() for line in self.output.lines() if not _is_json(line) and line.lossy_text().strip()]
+        return [*([] if file is None else _lines_of(file)), *unread, *events]
+
     def _checked(self, found: Trajectory) -> Trajectory:
         if self.stopped:
             return replace(found, ended=Ended("agent", self.stopped))
@@ -81,6 +92,14 @@ class Finished(Struct, frozen=True):
             if isinstance(value, dict):
                 events.append(value)
         return events, unreadable
+
+
+def _is_json(line: Foreign) -> bool:
+    try:
+        line.lossy_json()
+    except ForeignError:
+        return False
+    return True
 
 
 def _lines_of(file: Path) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,8 @@ def reply_of(
     Raises:
         AgentError: the reply is too large, or a value in it is not allowed.
     """
-    agent = {
-        "program": target.agent,
-        "version": trajectory.version,
-        "ended": trajectory.ended.how,
-        "skills": None if trajectory.skills is None else list(trajectory.skills),
-        "confined": False,
-    }
-    mapping = {**_facts(trajectory, workspace), "metadata": {"agent": agent}}
+    about = _about(trajectory, target, trajectory.ended.how)
+    mapping = {**_facts(trajectory, workspace), "metadata": {"agent": about}}
     match trajectory.ended.how:
         case "completed":
             mapping["response"] = _relative(trajectory.text, workspace)
@@ -50,10 +45,21 @@ def reply_of(
     return reply_from_mapping(mapping, max_bytes=max_bytes)
 
 
-def partial_of(trajectory: Trajectory, workspace: Path) -> PartialTurn:
-    """Return the known calls and tokens of a turn that was stopped."""
+def partial_of(trajectory: Trajectory, workspace: Path, target: AgentTarget, changes: Mapping[str, Any]) -> PartialTurn:
+    """Return the known calls, tokens and changes (see `workspace.changes`) of a turn that was stopped."""
     reply = reply_from_mapping({"response": "", **_facts(trajectory, workspace)}, max_bytes=10**9)
-    return PartialTurn(reply.tool_invocations, reply.usage)
+    about = {"agent": _about(trajectory, target, "stopped"), "workspace": changes}
+    return PartialTurn(reply.tool_invocations, reply.usage, about)
+
+
+def _about(trajectory: Trajectory, target: AgentTarget, ended: str) -> dict[str, Any]:
+    return {
+        "program": target.agent,
+        "version": trajectory.version,
+        "ended": ended,
+        "skills": None if trajectory.skills is None else list(trajectory.skills),
+        "confined": False,
+    }
 
 
 def _facts(trajectory: Trajectory, workspace: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class AgentTarget(AddedTarget):
     """`target: {agent: NAME}`: answers from a coding-agent program that works in a folder."""
 
     kind = "agent"
+    recorded = True
 
     agent: NonBlank
     """The program: `claude`, `codex` or `copilot`; `command` for another one. Example: `claude`."""

@@ -19,6 +19,10 @@ MOST_FILES = 20_000
 """Maximum number of files in a workspace."""
 MOST_BYTES = 500_000_000
 """Maximum bytes of all files of a workspace."""
+MOST_KEPT_FILES = 500
+"""Maximum number of changed files of a trial that are kept with their contents."""
+MOST_KEPT_BYTES = 16_000_000
+"""Maximum bytes of these files."""
 _MOST_TEXT = 200_000
 """Maximum bytes of a file whose difference is shown."""
 _MOST_DIFFERENCE = 64_000
@@ -140,6 +144,70 @@ def copy_file(root: Path, name: str, to: Path, most_bytes: int, *, replace: bool
         return len(content)
     except OSError as error:
         raise WorkspaceError(f"has a file that cannot be copied, {name}: {error.strerror}") from None
+
+
+def stored_changes(folder: Path, before: Snapshot, after: Snapshot) -> dict[str, Any]:
+    """Return the files that differ between two snapshots, with their contents, as JSON values for a recording.
+
+    Args:
+        folder: the workspace.
+        before: its files before.
+        after: its files now.
+
+    Returns:
+        For each path None if it was deleted, else `link`, the target of a link, or `text` (other bytes than UTF-8 are
+        lone surrogates) and `executable`.
+
+    Raises:
+        WorkspaceError: the changes are too large, or a file cannot be read.
+    """
+    found: dict[str, Any] = {}
+    left = MOST_KEPT_BYTES
+    for name in sorted({*before, *after}):
+        entry, path = after.get(name), folder / name
+        if before.get(name) == entry:
+            continue
+        try:
+            if entry is None:
+                found[name] = None
+            elif entry.link:
+                found[name] = {"link": os.readlink(path)}
+            else:
+                content = read_file(path, left, follow_links=False).parse(bytes)
+                left -= len(content)
+                text = content.decode("utf-8", "surrogateescape")
+                found[name] = {"text": text, "executable": entry.executable}
+        except OSError as error:
+            raise WorkspaceError(f"has a change that cannot be recorded, {name}: {error.strerror}") from None
+        if len(found) > MOST_KEPT_FILES:
+            raise WorkspaceError(f"has more than {MOST_KEPT_FILES:,} changed files, which are too many to be recorded")
+    return found
+
+
+def restore(folder: Path, files: Mapping[str, Any]) -> None:
+    """Write recorded changes (see `stored_changes`) to a workspace.
+
+    Raises:
+        WorkspaceError: a path, or the target of a link, is outside of the workspace.
+        OSError: a file cannot be written.
+    """
+    root = Path(os.path.realpath(folder))
+    for name, stored in files.items():
+        path = root / name
+        place = path.parent / stored.get("link", "") if stored else path.parent
+        if os.path.isabs(name) or not all(
+            Path(os.path.realpath(each)).is_relative_to(root) for each in (path.parent, place)
+        ):
+            raise WorkspaceError(f"has a path that leads out of it: {name}")
+        path.unlink(missing_ok=True)
+        if stored is None:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if "link" in stored:
+            os.symlink(stored["link"], path)
+        else:
+            write_new(path, [stored["text"].encode("utf-8", "surrogateescape")], UNSYNCED_DISK)
+            os.chmod(path, 0o755 if stored["executable"] else 0o644)
 
 
 def changes(folder: Path, before: Snapshot, original: Path | None) -> dict[str, Any]:

@@ -192,6 +192,20 @@ class RecordedCalls:
         self.documents.close()
 
 
+class Recording(Struct, frozen=True):
+    """A folder of recorded answers of a target that is no model.
+
+    Attributes:
+        entries: the recorded answers.
+        redactor: masks the declared secrets in a request, so that it is equal on every machine.
+        replays: whether the target must answer from the folder; otherwise its answers are stored there.
+    """
+
+    entries: RecordedCalls
+    redactor: Redactor
+    replays: bool
+
+
 def shorten_text(text: str) -> str:
     """Return a string unchanged, or its beginning and digest if it is too long to store."""
     if len(text) <= _MAX_TEXT:

@@ -269,6 +269,8 @@ class AddedTarget(FormatModel):
 
     kind: ClassVar[str]
     """The key by which the mapping is recognized."""
+    recorded: ClassVar[bool] = False
+    """Whether `--record` stores the answers, and `--replay` repeats them."""
 
     @property
     def shown(self) -> str:

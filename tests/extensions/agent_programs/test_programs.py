@@ -64,6 +64,24 @@ def test_how_a_turn_ended_is_read_from_the_stream(project: Project, program: str
     found = {case.name: case.trials[0].turns[0].error for case in record.cases}
     assert {name: error.code if error else "" for name, error in found.items()} == ENDS
     assert code == 3
+    # What was done before an error is known.
+    turns = {case.name: case.trials[0].turns[0] for case in record.cases}
+    assert {
+        name for name, turn in turns.items() if "difference" not in (turn.metadata or {}).get("workspace", {})
+    } == set()
+
+
+@pytest.mark.full
+def test_a_turn_that_took_too_long_has_what_was_done(project: Project) -> None:
+    project.suite([{"name": "slow", "input": "x"}], [{"type": "contains", "value": "e"}])
+    project.policy(target={"agent": "command", "command": "sleep 600"}, limits={"turn_timeout_s": 1})
+    _, record = project.evaluate()
+    (turn,) = record.cases[0].trials[0].turns
+    assert turn.error is not None
+    assert turn.error.code == "timeout"
+    assert turn.metadata is not None
+    assert turn.metadata["agent"]["ended"] == "stopped"
+    assert turn.metadata["workspace"]["changed"] == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -1,0 +1,89 @@
+"""Recorded trials of coding-agent programs, replayed without the programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holodeck_action.record.result_files import read_record
+from tests.commands.project import Finished, Project
+from tests.extensions.agent_programs.test_programs import DONE, PROGRAMS, install
+
+CHECKS: list[dict[str, Any]] = [
+    {"file": {"path": "notes.txt", "contains": "hello"}},
+    {"changed": {"only": ["notes.txt"], "max_lines": 1}},
+    {"command": {"run": "cat notes.txt AGENTS.md", "stdout": {"contains": "kind"}}},
+    {"command": {"run": "grep hello AGENTS.md"}},
+]
+
+
+def write(project: Project, program: str, prompt: str = "Do it. SCN=work", **target: Any) -> None:
+    case = {"name": "notes", "turns": [{"input": prompt, "expect": CHECKS}, {"input": "Again. SCN=work"}]}
+    project.suite([case], [{"type": "contains", "value": "e"}])
+    project.policy(target={"agent": program, "workspace": "shop", **target})
+
+
+def canonical(project: Project) -> str:
+    return project.run("report", "out", "--canonical").stdout
+
+
+def replay(project: Project, **environ: str) -> tuple[Finished, str]:
+    """Replay without the programs; returns the error of the first turn."""
+    finished = project.run("run", "-o", "out", "--replay", "tape", **environ)
+    (turn, *_) = read_record(project.out / "results.json").cases[0].trials[0].turns
+    return finished, "" if turn.error is None else turn.error.message
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_replay_needs_no_program_and_checks_again(project: Project, program: str) -> None:
+    project.write("shop/AGENTS.md", "Be kind.\n")
+    write(project, program)
+    secret = "ran one command"
+    environ = {**install(project, program), "OPENAI_API_KEY": secret}
+    recorded = project.run("run", "-o", "out", "--record", "tape", **environ)
+    assert recorded.code == 1, recorded.stderr
+    before = canonical(project)
+    tape = (project.folder / "tape" / "trials.jsonl").read_text()
+    assert secret not in tape
+    finished, problem = replay(project, OPENAI_API_KEY=secret)
+    assert (finished.code, problem) == (recorded.code, ""), finished.stderr
+    planned = project.run("run", "--dry-run", "--replay", "tape")
+    assert "answers are replayed from" in planned.stdout + planned.stderr
+    assert canonical(project) == before
+    (first, second) = read_record(project.out / "results.json").cases[0].trials[0].turns
+    assert first.response == DONE.replace(secret, "***")
+    assert second.error is None
+    assert [each.score for each in first.evaluations] == [1.0, 1.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.full
+def test_a_replay_refuses_another_question(project: Project) -> None:
+    project.write("shop/AGENTS.md", "Be kind.\n")
+    write(project, "codex")
+    assert project.run("run", "-o", "out", "--record", "tape", **install(project, "codex")).code == 1
+    asked: dict[str, Callable[[], object]] = {
+        "prompts[0]: 'Do it": lambda: write(project, "codex", "Do it now. SCN=work"),
+        "model: nothing → 'fast'": lambda: write(project, "codex", model="fast"),
+        "options.effort: nothing → 'high'": lambda: write(project, "codex", options={"effort": "high"}),
+        "workspace: '": lambda: project.write("shop/AGENTS.md", "Be quick.\n"),
+    }
+    for words, change in asked.items():
+        project.write("shop/AGENTS.md", "Be kind.\n")
+        write(project, "codex")
+        change()
+        finished, problem = replay(project)
+        assert finished.code == 3
+        assert words in problem
+    rows = (project.folder / "tape" / "trials.jsonl").read_text().splitlines()
+    hostile = [json.loads(row) for row in rows]
+    for row in hostile:
+        row["response"]["json"]["files"] = {"../../../escaped.txt": {"text": "x", "executable": False}}
+    project.write("tape/trials.jsonl", "".join(json.dumps(row) + "\n" for row in hostile))
+    project.write("shop/AGENTS.md", "Be kind.\n")
+    write(project, "codex")
+    _, problem = replay(project)
+    assert "has a path that leads out of it" in problem
