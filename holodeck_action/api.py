@@ -350,15 +350,13 @@ def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller
     try:
         with Claims(DISK) as claims:
             claims.clear(flags.output_dir)
-            context = caller.suite_context(flags)
-            loaded = load_one_suite(_path(suite), context, _ONE_SUITE, flags)
+            loaded = load_one_suite(_path(suite), caller.suite_context(flags), _ONE_SUITE, grades=True)
             if isinstance(suite, Suite) and loaded.suite != suite:
                 place = suite.folder / suite.file
                 raise ConfigurationError([f"{place}: differs from what load_suite returned; load it again"])
-            prepared = prepare_suites([loaded], flags, context)
             progress = caller.progress_display()
             ui = Ui(caller, flags, claims, progress, flags.output_dir, on_conclusion=found.append)
-            done = run_suites(prepared, context, ui)
+            done = run_suites(prepare_suites([loaded]), ui)
     except FolderError as error:
         raise ConfigurationError([str(error)]) from None
     if not done.suites[0].written:

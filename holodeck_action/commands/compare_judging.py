@@ -15,14 +15,14 @@ from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import Results, results_path
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.judge_probes import probe_judges
-from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
+from holodeck_action.run.loading import SuiteContext, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.flags import MODEL_CALLS
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.options.settings import merge
-from holodeck_action.run.preflight import judge_problems
+from holodeck_action.run.preflight import model_problems
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.signals import stop_on_signals
@@ -75,8 +75,7 @@ def compare_with(
 def _judge_answers(judge: str, base: Record, head: ComparedRun, flags: Flags, caller: Caller) -> Record | None:
     """Return the head's record with the judge's verdicts; None after `--dry-run`."""
     # The gates are those of the comparison.
-    context = caller.suite_context(flags)
-    item = _prepare(judge, head.place, head.results, flags, context)
+    item = _prepare(judge, head.place, head.results, caller.suite_context(flags))
     shared = make_budget(flags.max_cost_usd, flags.max_tokens)
     (ready,) = open_suites([item], shared)
     plan = _plan_text(item, flags)
@@ -90,22 +89,21 @@ def _judge_answers(judge: str, base: Record, head: ComparedRun, flags: Flags, ca
     return asyncio.run(_judge(ready, base, head.results.record, caller))
 
 
-def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: SuiteContext) -> Run:
+def _prepare(judge: str, path: GivenPath, head: Results, context: SuiteContext) -> Run:
     """Return the suite with the head's cases and answers, and only the metrics that compare answers."""
     loaded = load_one_suite(judge, context, "a record holds the answers of a single suite; give that suite")
-    suite = loaded.suite
     stored = find_stored_run(path, head, loaded)
     stored = replace(stored, cases=tuple(map(_only_pairs, stored.cases)))
-    shown = display_folder(suite.folder, context.cwd)
     if not any(map(compares_answers, stored.cases)):
         raise ConfigurationError(
             [f"--judge {judge}: no case of {path} has a metric that compares answers; add one of type preference"]
         )
-    settings = replace(merge(suite, flags, loaded.environ), compared=True)
-    problems = judge_problems(suite, stored.cases, settings, loaded.environ, shown)
+    settings = replace(merge(loaded.suite, context.flags, loaded.environ), compared=True)
+    run = stored_suite(str(results_path(path)), loaded, stored, settings)
+    problems = [*model_problems(run)]
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
-    return stored_suite(str(results_path(path)), loaded, stored, settings, context)
+    return run
 
 
 def _only_pairs(case: Case) -> Case:

@@ -11,23 +11,15 @@ from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_path
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import check_bounds_attainable
-from holodeck_action.run.loading import (
-    LoadedSuite,
-    SuiteContext,
-    display_folder,
-    display_path,
-    load_one_suite,
-    with_lines,
-)
-from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.loading import LoadedSuite, load_one_suite, with_lines
 from holodeck_action.run.options.request import flags_from, template_of
-from holodeck_action.run.options.settings import SettingsError, merge
-from holodeck_action.run.preflight import gate_problems, settings_problem
+from holodeck_action.run.options.settings import merge
+from holodeck_action.run.preflight import collected, gate_problems
 from holodeck_action.run.run import Run
 from holodeck_action.run.stored import check_stored, find_stored_run
 from holodeck_action.run.ui import Ui
 from holodeck_action.suite.applicability import case_asserts
-from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem
 from holodeck_action.suite.model.policy import has_score_gate
 from holodeck_action.text.given_paths import GivenPath
 
@@ -51,15 +43,14 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
     template = template_of(flags.template)
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
-    context = caller.suite_context(flags)
     with Claims() as claims:
         try:
             with progress.phase("loading suite and results"):
                 reason = "a record holds the answers of a single suite; give that suite"
-                loaded = load_one_suite(suite, context, reason, flags.run_flags)
-                prepared = [prepare_stored(results, loaded, flags, context)]
+                loaded = load_one_suite(suite, caller.suite_context(flags), reason, grades=True)
+                prepared = [prepare_stored(results, loaded)]
             ui = Ui(caller, flags, claims, progress, flags.output_dir, template)
-            done = evaluate(prepared, context, ui)
+            done = evaluate(prepared, ui)
         except ConfigurationError:
             if not flags.dry_run and not is_inside(results, flags.output_dir):
                 claims.clear(flags.output_dir)
@@ -67,33 +58,31 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
     return flags.process_exit_code(done.exit_code)
 
 
-def prepare_stored(results: GivenPath, loaded: LoadedSuite, flags: Flags, context: SuiteContext) -> Run:
+def prepare_stored(results: GivenPath, loaded: LoadedSuite) -> Run:
     """Prepare a suite to grade the answers of a record again; the suite's target is ignored.
 
     Args:
         results: a results.json.
         loaded: the suite whose metrics, judges, gates and budget apply.
-        flags: the command line.
-        context: environment, folders and permissions of suites.
 
     Raises:
         ConfigurationError: the file is not a record, its cases differ from the suite's, no gate or metric can fail with
             these cases, a judge cannot be used, or the new record would overwrite the file.
     """
-    suite, output_dir = loaded.suite, flags.output_dir
-    shown = display_folder(suite.folder, context.cwd)
+    suite, output_dir = loaded.suite, loaded.flags.output_dir
     if output_dir is not None and output_dir.real == results_path(results).parent.real:
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
     stored = find_stored_run(results, read_results(results), loaded)
-    settings = merge(suite, flags, loaded.environ)
-    try:
+    settings = merge(suite, loaded.flags, loaded.environ)
+    problems: list[str | LocatedProblem] = []
+    with collected(problems, loaded):
         check_bounds_attainable(settings, suite, stored.cases)
-    except SettingsError as error:
-        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
+    if problems:
+        raise ConfigurationError(with_lines(problems, [loaded]))
     if stored.cases and not has_score_gate(settings.gates) and not any(map(case_asserts, stored.cases)):
         reason = f"nothing can fail in the cases of {results}: every metric is informational or disabled"
-        raise ConfigurationError([f"{display_path(suite, context.cwd)}: {reason}"])
-    problems = gate_problems(settings.gates, settings.baseline, flags, suite, stored.cases, shown)
-    return check_stored(str(results_path(results)), loaded, stored, settings, context, problems)
+        raise ConfigurationError([f"{loaded.place}: {reason}"])
+    problems += gate_problems(loaded, settings, stored.cases)
+    return check_stored(str(results_path(results)), loaded, stored, settings, problems)

@@ -54,15 +54,12 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
 
         with progress.phase("loading suites"):
             context = context.with_conversations()
-            loaded = load_suites(
-                flags.suites, context, allow_empty=flags.allow_empty, on_found=clear, flags=flags.run_flags
-            )
-            prepared = prepare_suites(loaded, flags, context)
+            prepared = prepare_suites(load_suites(flags.suites, context, on_found=clear, grades=True))
         ui, kept = Ui(caller, flags, claims, progress, flags.output_dir, template), ""
         if ui.folder is None and not flags.dry_run:
             folder, kept = choose_results_folder(caller, claims)
             ui = structs.replace(ui, folder=folder, reports=False)
-        done = evaluate(prepared, context, ui)
+        done = evaluate(prepared, ui)
         if kept and not flags.quiet:
             ui.note(kept)
     return flags.process_exit_code(done.exit_code)

@@ -52,7 +52,7 @@ from holodeck_action.reports.page.viewer import PAGE_FILE
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.error_reports import explain_error
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suites, require_permission
+from holodeck_action.run.loading import LoadedSuite, load_suites, require_permission
 from holodeck_action.run.options.action_inputs import COMMAND, Flags
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of
 from holodeck_action.run.options.request import flags_from, template_of
@@ -61,7 +61,6 @@ from holodeck_action.run.step_report import StepReport
 from holodeck_action.run.ui import Ui
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import StepCommand
-from holodeck_action.suite.cases.case_files import Conversations
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -70,7 +69,6 @@ from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.text.terminal import terminal_of
 from holodeck_action.workers.environment import job_environment
-from holodeck_action.workers.permission import CodeAllowed
 
 T = TypeVar("T")
 
@@ -121,8 +119,6 @@ class _Step:
         self._runner = RunnerExtras(caller.environ, caller.stdout)
         # A comparison, or a command of an extension, publishes and clears nothing, even if an input cannot be read.
         self._compares = COMMAND.text_in(caller.environ) not in ("", "run")
-        self._permission: Callable[[tuple[Path, ...]], CodeAllowed] | None = None
-        self._conversations: Conversations | None = None
 
     def run(self) -> int:
         settings = self._attempt(self._read_inputs)
@@ -227,8 +223,8 @@ class _Step:
             self._claims.clear(flags.output_dir)
         suites = (settings.workspace / suite for suite in flags.suites)
         named = (suite if suite.is_dir() else suite.parent for suite in suites)
-        self._permission = cache(publisher.permission)
-        require_permission(self._permission, tuple(filter(Path.is_dir, named)) or (settings.workspace,))
+        permission = cache(publisher.permission)
+        require_permission(permission, tuple(filter(Path.is_dir, named)) or (settings.workspace,))
         there: list[Path] = []
         begun = False
 
@@ -249,11 +245,9 @@ class _Step:
                 begin_publishing()
 
         try:
-            context = self._suite_context(settings).with_conversations()
-            self._conversations = context.conversations
-            loaded = load_suites(
-                flags.suites, context, allow_empty=flags.allow_empty, on_found=note_suites, flags=flags.run_flags
-            )
+            context = settings.in_workspace(self._caller).suite_context(flags, permission)
+            context = structs.replace(context, install=self._runner.install).with_conversations()
+            loaded = load_suites(flags.suites, context, on_found=note_suites, grades=True)
             # Before the check run begins: the program starts again with what it installs.
             self._runner.install([need for item in loaded for need in needed_extras(item.suite, item.environ, flags)])
         except ConfigurationError:
@@ -281,21 +275,13 @@ class _Step:
         run: Callable[..., StepReport] = registry.resolve(command.run)
         return run(settings.in_workspace(self._caller), settings.arguments, self._runner.install)
 
-    def _suite_context(self, settings: _StepSettings) -> SuiteContext:
-        """Return the environment, folders and permissions of the suites."""
-        flags = settings.flags
-        caller = settings.in_workspace(self._caller)
-        context = caller.suite_context(flags, self._permission)
-        return structs.replace(context, install=self._runner.install, conversations=self._conversations)
-
     def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> Outcome:
         caller, flags = settings.in_workspace(self._caller), settings.flags
         progress = caller.progress_display()
         ui = Ui(caller, flags, self._claims, progress, flags.output_dir, settings.template)
         if flags.merge:
             return merge_folders(flags.merge, ui)
-        context = self._suite_context(settings)
-        return evaluate(prepare_suites(loaded, flags, context), context, ui)
+        return evaluate(prepare_suites(loaded), ui)
 
     def _publish(
         self, settings: _StepSettings | Outcome, outcome: Outcome, publisher: Publisher | None, folders: Sequence[Path]

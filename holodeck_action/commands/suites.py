@@ -22,7 +22,7 @@ from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base, fi
 from holodeck_action.run.certain_end import case_order
 from holodeck_action.run.confirmation import base_of
 from holodeck_action.run.judge_probes import seen_passes
-from holodeck_action.run.loading import SuiteContext, ensure_writable
+from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import closing, open_suites, start_journals
 from holodeck_action.run.options.action_inputs import Flags
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from holodeck_action.github.job import Job
 
 
-def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
+def evaluate(suites: Sequence[Run], ui: Ui) -> Outcome:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
     If there are several suites, the output folder has a subfolder for each, and a combined verdict. `--run-timeout` and
@@ -59,7 +59,6 @@ def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
 
     Args:
         suites: the suites.
-        context: environment, folders and permissions of suites.
         ui: the options and outputs of the run.
 
     Raises:
@@ -72,7 +71,7 @@ def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
     sharded = flags.shard is not None
     with ExitStack() as scope:
         job = scope.enter_context(ui.caller.job())
-        suites = _with_bases(suites, context, job, ui, scope)
+        suites = _with_bases(suites, job, ui, scope)
         if flags.dry_run:
             return _show_plan(suites, ui)
         folders = suite_folders([(item.display_folder, item.suite.file) for item in suites], ui.folder)
@@ -130,7 +129,7 @@ def evaluate(suites: Sequence[Run], context: SuiteContext, ui: Ui) -> Outcome:
         return Outcome(code, tuple(finished), not_run)
 
 
-def _with_bases(suites: Sequence[Run], context: SuiteContext, job: Job, ui: Ui, scope: ExitStack) -> Sequence[Run]:
+def _with_bases(suites: Sequence[Run], job: Job, ui: Ui, scope: ExitStack) -> Sequence[Run]:
     """Return the suites, each with the base that runs with it; temporary files are removed when `scope` ends.
 
     Raises:
@@ -145,9 +144,9 @@ def _with_bases(suites: Sequence[Run], context: SuiteContext, job: Job, ui: Ui, 
         scope.enter_context(raise_on_signals(ui.caller.signals))
         trees = scope.enter_context(CommitTrees(job))
         with ui.progress.phase("loading the merge base"):
-            bases = suites_at_merge_base(suites, ui.flags, context, job, trees)
+            bases = suites_at_merge_base(suites, job, trees)
     else:
-        bases = load_base_suites(suites, ui.flags, context)
+        bases = load_base_suites(suites)
     return [replace(item, base=base) for item, base in zip(suites, bases, strict=True)]
 
 

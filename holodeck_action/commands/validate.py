@@ -11,7 +11,7 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extra_needs import describe_needs
 from holodeck_action.run.environments.extras import needed_extras
-from holodeck_action.run.loading import display_path, load_suites
+from holodeck_action.run.loading import load_suites
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.preflight import check_targets
 from holodeck_action.suite.model.policy import Policy, fails_on_loss
@@ -36,11 +36,11 @@ def validate_suites(values: Mapping[str, Any], caller: Caller) -> int:
     context = caller.suite_context(flags)
     # All cases stay in memory until they are checked.
     with pause_garbage_collection():
-        suites = load_suites(flags.suites, context, allow_empty=flags.allow_empty)
-        missing = check_targets(suites, context)
+        suites = load_suites(flags.suites, context)
+        missing = check_targets(suites)
     for loaded, notes in zip(suites, missing, strict=True):
         suite = loaded.suite
-        place = one_line(display_path(suite, context.cwd), _MAX_LINE)
+        place = one_line(loaded.place, _MAX_LINE)
         turns = sum(len(case.turns) for case in suite.cases)
         caller.stdout.write(
             f"{place}: valid: {count_phrase(len(suite.cases), 'case')}, {count_phrase(turns, 'turn')}\n"

@@ -77,16 +77,9 @@ class Caller:
         from holodeck_action.run.options.action_inputs import Flags
 
         given = flags or Flags()
-        home = self.environ.get("HOME")
-        return SuiteContext(
-            self.environ,
-            Path(home) if home else None,
-            self.cwd,
-            # Cached: it may call GitHub.
-            permission or cache(partial(self._permission, accepted=given.allow_unsafe_forks)),
-            given,
-            self.note,
-        )
+        # Cached: it may call GitHub.
+        permission = permission or cache(partial(self._permission, accepted=given.allow_unsafe_forks))
+        return SuiteContext(self.environ, self.cwd, permission, given, self.note)
 
     def _permission(self, folders: Sequence[Path], *, accepted: bool) -> CodeAllowed:
         with self.job() as job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import glob
 import os
 import tempfile
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct, field, structs
 
@@ -26,8 +27,15 @@ from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, locate_problem, map_texts
-from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.configuration_errors import (
+    ConfigurationError,
+    LocatedProblem,
+    locate_problem,
+    map_texts,
+    suite_problem,
+    target_problems,
+)
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.targets import AnyTarget
@@ -52,18 +60,16 @@ if TYPE_CHECKING:
 class SuiteContext(Struct, frozen=True):
     """The environment, folders and permissions with which suites are loaded.
 
-    `environ` has the environment variables; `home` is the user's home folder (None if there is none), `flags` has the
-    options of the command, with what suites may do beyond their checkout. `permission` takes the folders of suites, and
-    returns the permission to run code of their checkouts, or raises CodeRefusedError. Without this permission no suite
-    is opened. `announce` is called with a sentence about each slow operation. `copy_of` has the folder of a temporary
-    copy of the repository, and that of the original; None if there is no copy. `install` is called with the extras that
-    a suite needs; if they cannot be installed here, it does nothing. `conversations` are judged in place of the suites'
-    cases; None to judge the cases. `started` is the time at which the command began, before any code of suites, in
-    seconds since 1970.
+    `environ` has the environment variables, `flags` the options of the command, with what suites may do beyond their
+    checkout. `permission` takes the folders of suites, and returns the permission to run code of their checkouts, or
+    raises CodeRefusedError. Without this permission no suite is opened. `announce` is called with a sentence about each
+    slow operation. `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if
+    there is no copy. `install` is called with the extras that a suite needs; if they cannot be installed here, it does
+    nothing. `conversations` are judged in place of the suites' cases; None to judge the cases. `started` is the time at
+    which the command began, before any code of suites, in seconds since 1970.
     """
 
     environ: Mapping[str, str]
-    home: Path | None
     cwd: Path
     permission: Callable[[tuple[Path, ...]], CodeAllowed]
     flags: Flags = Flags()
@@ -72,6 +78,16 @@ class SuiteContext(Struct, frozen=True):
     install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
     conversations: Conversations | None = None
     started: float = field(default_factory=time.time)
+
+    @property
+    def home(self) -> Path | None:
+        """The user's home folder; None if there is none."""
+        home = self.environ.get("HOME")
+        return Path(home) if home else None
+
+    def with_flags(self, **changes: Any) -> SuiteContext:
+        """Return a context with other values of some flags."""
+        return structs.replace(self, flags=dataclasses.replace(self.flags, **changes))
 
     def with_conversations(self) -> SuiteContext:
         """Return a context with the conversations that `--target` names, or the same context if it names none.
@@ -99,20 +115,32 @@ class SuiteContext(Struct, frozen=True):
 class LoadedSuite(Struct, frozen=True):
     """A valid suite; `environ` is the job's environment with the env file's variables, `cards` has the judge cards.
 
-    `code` is the permission to start the suite's code. `python` is the project's own Python; None if the program's own
-    Python runs the code, or if it is not determined yet. `used` has the absolute paths of files that grading code used
-    while the suite was loaded, and `case_functions` the references to functions that yield cases. `started` is that of
-    the context.
+    `context` is the context with which the suite was loaded, and `display_folder` the path of its folder relative to
+    the current folder; empty for the current folder. `code` is the permission to start the suite's code. `python` is
+    the project's own Python; None if the program's own Python runs the code, or if it is not determined yet. `used` has
+    the absolute paths of files that grading code used while the suite was loaded, and `case_functions` the references
+    to functions that yield cases.
     """
 
     suite: Suite
+    context: SuiteContext
+    display_folder: str
     environ: Mapping[str, str]
     code: CodeAllowed
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
     python: ProjectPython | None = None
     used: tuple[str, ...] = ()
     case_functions: tuple[str, ...] = ()
-    started: float = 0.0
+
+    @property
+    def flags(self) -> Flags:
+        """The options of the command."""
+        return self.context.flags
+
+    @property
+    def place(self) -> str:
+        """Path of the suite's file relative to the current folder."""
+        return f"{self.display_folder}/{self.suite.file}" if self.display_folder else self.suite.file
 
     @property
     def interpreter(self) -> Path | None:
@@ -123,6 +151,24 @@ class LoadedSuite(Struct, frozen=True):
     def redactor(self) -> Redactor:
         """Redactor for the secrets of the suite and its environment, without those of its agent and judges."""
         return redactor_of_loaded([self])
+
+    def with_flags(self, **changes: Any) -> Self:
+        """Return the suite with other values of some flags."""
+        return structs.replace(self, context=self.context.with_flags(**changes))
+
+    def located(self, problem: Problem) -> str | LocatedProblem:
+        """Return a problem of the suite's files with its position."""
+        return locate_problem(problem, self.suite.folder, self.display_folder)
+
+    def problem(self, message: str, mark: SourceMark | None = None, field: str = "") -> str | LocatedProblem:
+        """Return a problem of the suite as a whole, with its position, or as a sentence if `mark` is None."""
+        return suite_problem(self.suite, self.display_folder, mark, field, message)
+
+    def target_problems(self, error: TargetError) -> list[str | LocatedProblem]:
+        """Return the problems of the suite's target with their positions."""
+        return target_problems(
+            self.suite, self.display_folder, str(error), error.problems, target_text=self.flags.written_target
+        )
 
     def worker_pool(
         self,
@@ -160,19 +206,17 @@ def load_suites(
     patterns: Sequence[str],
     context: SuiteContext,
     *,
-    allow_empty: bool = False,
     on_found: Callable[[Sequence[Path]], None] = lambda paths: None,
-    flags: Flags | None = None,
+    grades: bool = False,
 ) -> tuple[LoadedSuite, ...]:
     """Find suites and load them.
 
     Args:
         patterns: files, folders with an agent.yaml, or globs.
         context: environment, folders and permissions of suites.
-        allow_empty: whether a suite may have no cases.
         on_found: called with the files of all suites, before the first is loaded.
-        flags: options of the run that grades the suites, whose judging libraries then start as soon as the suites'
-            files are valid; None if nothing is graded.
+        grades: whether a run of the suites follows, whose judging libraries then start as soon as the suites' files are
+            valid.
 
     Raises:
         ConfigurationError: code of suites must not run here, a suite does not exist or may not be read, or suites are
@@ -185,7 +229,7 @@ def load_suites(
         raise
     code = require_permission(context.permission, tuple(path.parent for path in paths))
     on_found(paths)
-    return _load_all(paths, context, code, allow_empty=allow_empty, flags=flags)
+    return _load_all(paths, context, code, grades=grades)
 
 
 def require_permission(permission: Callable[[tuple[Path, ...]], CodeAllowed], folders: tuple[Path, ...]) -> CodeAllowed:
@@ -200,14 +244,14 @@ def require_permission(permission: Callable[[tuple[Path, ...]], CodeAllowed], fo
         raise ConfigurationError([str(refused)]) from None
 
 
-def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext, flags: Flags | None = None) -> LoadedSuite:
-    """Load one suite from its file.
+def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext, *, grades: bool = False) -> LoadedSuite:
+    """Load one suite, which may have no cases, from its file.
 
     Args:
         path: absolute path of the suite's file.
         checkout: the suite's folder, and the files that may be read.
         context: environment, folders and permissions of suites.
-        flags: see `load_suites`.
+        grades: see `load_suites`.
 
     Raises:
         ConfigurationError: the suite is invalid.
@@ -215,21 +259,18 @@ def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext, flags: 
     # A copy of an earlier commit is made of the checkout.
     folder = path.parent if context.copy_of is None else context.copy_of[1]
     code = require_permission(context.permission, (folder,))
-    (loaded,) = _load_all([path], context, code, allow_empty=True, checkout=checkout, flags=flags)
+    (loaded,) = _load_all([path], context.with_flags(allow_empty=True), code, checkout=checkout, grades=grades)
     return loaded
 
 
-def load_one_suite(
-    pattern: str, context: SuiteContext, reason: str, flags: Flags | None = None, *, allow_empty: bool = False
-) -> LoadedSuite:
+def load_one_suite(pattern: str, context: SuiteContext, reason: str, *, grades: bool = False) -> LoadedSuite:
     """Find one suite, and load it.
 
     Args:
         pattern: a file, a folder or a glob.
         context: environment, folders and permissions of suites.
         reason: clause with the reason why only one suite is allowed, for the error message if several match.
-        flags: see `load_suites`.
-        allow_empty: whether the suite may have no cases.
+        grades: see `load_suites`.
 
     Raises:
         ConfigurationError: several suites match, or as for `load_suites`.
@@ -239,7 +280,7 @@ def load_one_suite(
         if len(paths) > 1:
             raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {reason}"])
 
-    (loaded,) = load_suites((pattern,), context, on_found=require_one, allow_empty=allow_empty, flags=flags)
+    (loaded,) = load_suites((pattern,), context, on_found=require_one, grades=grades)
     return loaded
 
 
@@ -290,9 +331,8 @@ def _load_all(
     context: SuiteContext,
     code: CodeAllowed,
     *,
-    allow_empty: bool,
     checkout: Checkout | None = None,
-    flags: Flags | None = None,
+    grades: bool = False,
 ) -> tuple[LoadedSuite, ...]:
     """Load suites and check that their code graders can be imported.
 
@@ -315,26 +355,19 @@ def _load_all(
                 metrics=metrics,
                 checkout=place,
                 plain_http=context.flags.allow_plain_http,
-                allow_empty=allow_empty,
+                allow_empty=context.flags.allow_empty,
                 rows=rows,
                 notices=found.notices,
                 conversations=context.conversations,
             )
             cards = _read_cards(suite)
-            if flags is not None:
-                start_judging_libraries(suite, flags)
-            used = rows.used
-            loaded = LoadedSuite(
-                suite,
-                found.variables,
-                code,
-                cards,
-                case_functions=tuple(rows.functions),
-                started=context.started,
-            )
+            if grades and not context.flags.dry_run:
+                start_judging_libraries(suite, context.flags)
+            used, functions = rows.used, tuple(rows.functions)
+            loaded = LoadedSuite(suite, context, shown, found.variables, code, cards, case_functions=functions)
             references = graders(suite)
             if references:
-                loaded = with_python(loaded, context)
+                loaded = with_python(loaded)
             watch = Watch(place.root_paths, used.extend)
             wrong = asyncio.run(check_callables(loaded, references, watch=watch)) if references else {}
         except SuiteError as error:
@@ -346,18 +379,16 @@ def _load_all(
         for reference, message in wrong.items():
             mark = references[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
-            lines.append(locate_problem(Problem(mark, field_name, message), suite.folder, shown))
+            lines.append(loaded.located(Problem(mark, field_name, message)))
         # The answers of another commit's suite are graded by the suite that is tested.
         uncompared = None if context.copy_of is not None else uncompared_problem(suite)
         if uncompared is not None:
-            lines.append(locate_problem(uncompared, suite.folder, shown))
+            lines.append(loaded.located(uncompared))
         else:
             suite = structs.replace(suite, notices=(*suite.notices, *unread_notices(suite), *weak_assertions(suite)))
         suites.append(structs.replace(loaded, suite=suite, used=tuple(dict.fromkeys(used))))
     if lines:
-        # Errors of the suite's code may contain secrets.
-        redactor = redactor_of_loaded(suites, context.environ)
-        raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])
+        raise ConfigurationError(with_lines(lines, suites, context.environ))
     return tuple(suites)
 
 
@@ -389,12 +420,19 @@ def _locate_problems(
     )
 
 
-def with_lines(problems: Iterable[str | LocatedProblem], suites: Iterable[LoadedSuite]) -> list[str | LocatedProblem]:
-    """Return problems of loaded suites, each with an excerpt of the line that it concerns."""
+def with_lines(
+    problems: Iterable[str | LocatedProblem],
+    suites: Sequence[LoadedSuite],
+    environ: Mapping[str, str] = MappingProxyType({}),
+) -> list[str | LocatedProblem]:
+    """Return problems of loaded suites without the secrets of suites and of `environ`, each with an excerpt of the line
+    that it concerns."""
     from holodeck_action.suite.excerpts import QuotableFiles, add_excerpts
 
     known = {item.suite.folder: QuotableFiles(item.suite.checkout, None, item.redactor.text) for item in suites}
-    return add_excerpts(problems, known)
+    # Errors of the suite's code may contain secrets.
+    redactor = redactor_of_loaded(suites, environ)
+    return [map_texts(each, redactor.text) for each in add_excerpts(problems, known)]
 
 
 def load_policy_file(policy: GivenPath, context: SuiteContext) -> Policy:
@@ -415,12 +453,6 @@ def is_not_utf8(text: str) -> bool:
     """Return whether a string was decoded from bytes that are not UTF-8; a results file cannot contain such a
     string."""
     return replace_surrogates(text) != text
-
-
-def display_path(suite: Suite, cwd: Path) -> str:
-    """Return the path of a suite's file relative to `cwd`."""
-    shown = display_folder(suite.folder, cwd)
-    return f"{shown}/{suite.file}" if shown else suite.file
 
 
 def display_folder(folder: Path, cwd: Path) -> str:
@@ -445,7 +477,7 @@ def ensure_writable(folder: GivenPath) -> None:
         ) from error
 
 
-def with_python(loaded: LoadedSuite, context: SuiteContext, target: AnyTarget | None = None) -> LoadedSuite:
+def with_python(loaded: LoadedSuite, target: AnyTarget | None = None) -> LoadedSuite:
     """Return a suite with its project's Python, with packages installed; unchanged if the run needs no Python.
 
     Raises:
@@ -457,12 +489,12 @@ def with_python(loaded: LoadedSuite, context: SuiteContext, target: AnyTarget | 
     from holodeck_action.run.environments.environments import environment_problem, project_python
     from holodeck_action.run.environments.packages import PackagesError
 
-    setup = context.package_setup(loaded.code)
+    setup = loaded.context.package_setup(loaded.code)
     try:
         return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, setup))
     except PackagesError as error:
-        shown = display_folder(loaded.suite.folder, context.cwd)
-        raise ConfigurationError([environment_problem(loaded.suite, shown, error, setup)]) from error
+        problem = environment_problem(loaded.suite, loaded.display_folder, error, setup)
+        raise ConfigurationError([problem]) from error
 
 
 async def check_callables(

@@ -39,7 +39,7 @@ from holodeck_action.run.run import MissingBase, Resources, Run
 from holodeck_action.run.used_files import UsedFiles
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
-from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, map_texts, target_problems
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, map_texts
 from holodeck_action.suite.model.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent
@@ -116,10 +116,10 @@ def open_suites(
             runs[-1] = run = _identify(runs[-1], resume=resume)
             agent = run.resources.agent
             if agent is not None and not siblings:
-                problems += unreported_gates(run.settings.gates, run.suite, agent, run.target, run.display_folder)
+                problems += unreported_gates(run, run.settings.gates, agent, run.target)
             runs[-1] = replace(run, base=_open_base(run, item.base, receivers, resume=resume))
         except TargetError as error:
-            problems += _target_problems(item, error, redactor)
+            problems += (map_texts(problem, redactor.text) for problem in item.target_problems(error))
         except JournalError as error:
             problems.append(redactor.text(str(error)))
     if problems:
@@ -127,13 +127,6 @@ def open_suites(
         located = with_lines(problems, wanted)
         raise ConfigurationError(list(dict.fromkeys(located)) if siblings else located)
     return runs
-
-
-def _target_problems(item: Run, error: TargetError, redactor: Redactor) -> list[str | LocatedProblem]:
-    wrong = target_problems(
-        item.suite, item.display_folder, str(error), error.problems, target_text=item.written_target
-    )
-    return [map_texts(problem, redactor.text) for problem in wrong]
 
 
 def redactor_of(*prepared: Run) -> Redactor:
@@ -178,7 +171,7 @@ def _open_base(
         inputs = {"commit": base.as_base.run.commit, **grading}
         return _identify(replace(opened, folder=folder, inputs=inputs), resume=resume)
     except TargetError as error:
-        problems = _target_problems(base, error, redactor)
+        problems = [map_texts(problem, redactor.text) for problem in base.target_problems(error)]
         if base.as_base.required:
             raise ConfigurationError(with_lines(problems, [base])) from error
         return MissingBase(f"the base cannot be run: {'; '.join(map(str, problems))}")
@@ -189,7 +182,7 @@ def _open(
 ) -> Run:
     """Open a run; if `head` is given, the run shares the head's wire, budgets and file readers."""
     settings, target, checkout = run.settings, run.target, run.suite.checkout
-    imported, used = ImportedFiles(checkout, named_modules(run.suite, target)), UsedFiles(checkout, run.started)
+    imported, used = ImportedFiles(checkout, named_modules(run.suite, target)), UsedFiles(checkout, run.context.started)
 
     def note_tested(files: Sequence[str]) -> None:
         imported(files)

@@ -141,13 +141,10 @@ class Resources(Struct, frozen=True):
 class Run(LoadedSuite, frozen=True, kw_only=True):
     """A run of a suite: the loaded suite, its settings, and its resources once it is open.
 
-    `display_folder` is the path of the suite's folder relative to the current folder; empty for the current folder.
-    `target_files` has the folder that paths in the target are relative to, and the files that may be read. `base_files`
-    has the same for the path of a results file to compare with. `stored` is an earlier run whose answers are graded;
-    None to run the target. `written_target` is the target given on the command line; None if none is given. `part` has
-    the cases of this shard; None if the run has no shards. `graded_by` is the suite whose cases, metrics and judges
-    apply; None if the suite's own apply. `variant` describes how a base differs from the suite in the file; empty if it
-    does not differ.
+    `target_files` has the folder that paths in the target are relative to, and the files that may be read. `stored` is
+    an earlier run whose answers are graded; None to run the target. `part` has the cases of this shard; None if the run
+    has no shards. `graded_by` is the suite whose cases, metrics and judges apply; None if the suite's own apply.
+    `variant` describes how a base differs from the suite in the file; empty if it does not differ.
 
     `folder` is the folder for results; None to write no files. `inputs` are what the trials depend on in addition to
     the suite's files and target. `base` is the base that runs with the suite, or the reason why it does not run; None
@@ -159,14 +156,11 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     started. `record` is None before the run has ended.
     """
 
-    display_folder: str
     settings: Settings
     cases: tuple[Case, ...]
     target: AnyTarget
     target_files: Checkout
-    base_files: Checkout
     stored: StoredRun | None = None
-    written_target: str | None = None
     part: Part | None = None
     graded_by: LoadedSuite | None = None
     variant: str = ""
@@ -216,8 +210,13 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     @property
     def place(self) -> str:
         """Path of the suite's file relative to the current folder, followed by its variant in parentheses."""
-        place = f"{self.display_folder}/{self.suite.file}" if self.display_folder else self.suite.file
+        place = LoadedSuite.place.__get__(self)
         return f"{place} ({self.variant})" if self.variant else place
+
+    @property
+    def base_files(self) -> Checkout:
+        """The folder that the path of a results file to compare with is relative to, and the files that may be read."""
+        return self.suite.checkout if self.flags.baseline is None else Checkout.unbounded(self.context.cwd)
 
     @property
     def own_cases(self) -> tuple[Case, ...]:

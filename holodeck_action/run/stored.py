@@ -24,10 +24,10 @@ from holodeck_action.run.conversations import (
     said_turn,
 )
 from holodeck_action.run.kept_trials import KeptTrials
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, with_lines, with_python
+from holodeck_action.run.loading import LoadedSuite, with_lines, with_python
 from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.settings import Settings
-from holodeck_action.run.preflight import judge_problems, metric_class_problems
+from holodeck_action.run.preflight import metric_class_problems, model_problems
 from holodeck_action.run.run import Run, StoredRun
 from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.scoring.scoring import Answer
@@ -101,7 +101,6 @@ def check_stored(
     loaded: LoadedSuite,
     stored: StoredRun,
     settings: Settings,
-    context: SuiteContext,
     problems: Sequence[str | LocatedProblem] = (),
 ) -> Run:
     """Return a run that grades stored answers, after the checks of its judges and metric classes.
@@ -111,32 +110,28 @@ def check_stored(
         loaded: the suite whose metrics and judges apply.
         stored: the answers.
         settings: the settings of the suite.
-        context: environment, folders and permissions of suites.
         problems: problems that were found before.
 
     Raises:
         ConfigurationError: there are problems, or a judge or a metric class cannot be used.
     """
-    loaded = with_python(loaded, context, RecordedTarget(path=path))
-    run = stored_suite(path, loaded, stored, settings, context)
-    found = [*problems, *judge_problems(run.suite, run.cases, settings, run.environ, run.display_folder)]
-    found += metric_class_problems(loaded, run.display_folder)
+    loaded = with_python(loaded, RecordedTarget(path=path))
+    run = stored_suite(path, loaded, stored, settings)
+    found = [*problems, *model_problems(run), *metric_class_problems(run)]
     if found:
         raise ConfigurationError(with_lines(found, [loaded]))
     return run
 
 
-def stored_suite(path: str, loaded: LoadedSuite, stored: StoredRun, settings: Settings, context: SuiteContext) -> Run:
+def stored_suite(path: str, loaded: LoadedSuite, stored: StoredRun, settings: Settings) -> Run:
     """Return a run that grades stored answers, unchecked; see `check_stored`."""
     return Run(
         **asdict(loaded),
-        display_folder=display_folder(loaded.suite.folder, context.cwd),
         # The run decided which trials count.
         settings=replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
         target=RecordedTarget(path=path),
-        target_files=Checkout.unbounded(context.cwd),
-        base_files=loaded.suite.checkout,
+        target_files=Checkout.unbounded(loaded.context.cwd),
         stored=stored,
     )
 

@@ -111,10 +111,9 @@ def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Cal
     from holodeck_action.run.plan import plan_lines
 
     flags = flags_from({name: value for name, value in values.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
-    around = caller.suite_context(flags)
-    labels = _load_labels(options)
-    loaded = load_one_suite(values["suite"] or "agent.yaml", around, "calibrate needs a single suite; give one path")
-    prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, flags, around)
+    labels, context = _load_labels(options), caller.suite_context(flags)
+    loaded = load_one_suite(values["suite"] or "agent.yaml", context, "calibrate needs a single suite; give one path")
+    prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded)
     if flags.dry_run or prepared.settings.calls.mode != "replay":
         stream = caller.stdout if flags.dry_run else caller.stderr
         stream.writelines(f"{line}\n" for line in plan_lines([[prepared]], flags))

@@ -32,7 +32,7 @@ from holodeck_action.record.record import (
     TrialRecord,
     TurnRecord,
 )
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path
+from holodeck_action.run.loading import LoadedSuite
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.action_inputs import Flags
@@ -78,8 +78,6 @@ def prepare_labels(
     metric: str | None,
     threshold: float | None,
     loaded: LoadedSuite,
-    flags: Flags,
-    context: SuiteContext,
 ) -> tuple[Run, Labels, str]:
     """Turn labelled answers into a suite that can be graded.
 
@@ -88,8 +86,6 @@ def prepare_labels(
         metric: name of the metric; None if the suite has only one metric with a judge, which is used.
         threshold: lowest passing score that replaces the metric's threshold; None to keep it.
         loaded: the suite.
-        flags: options of the command line.
-        context: environment, folders and permissions of the process.
 
     Returns:
         The prepared suite, with one case for each label of the metric, in file order; the labels of the metric; the
@@ -100,20 +96,18 @@ def prepare_labels(
             needs.
     """
     suite = loaded.suite
-    place = display_path(suite, context.cwd)
-    shown = display_folder(suite.folder, context.cwd)
     try:
-        specs = _metric_specs(suite, labels, metric or sole_metric(labels), place)
+        specs = _metric_specs(suite, labels, metric or sole_metric(labels), loaded.place)
         of_pairs = specs[0].config.OF_PAIR
         labels = labels_of_metric(labels, specs[0].label, suite.name, compares_pairs=of_pairs)
         if of_pairs and threshold is not None:
             raise LabelError([f"{specs[0].label} {NO_PAIR_THRESHOLD}"])
         if threshold is None and not of_pairs:
-            _check_thresholds(labels, specs, shown)
+            _check_thresholds(labels, specs, loaded.display_folder)
         cases = _build_cases(labels, suite, specs)
     except LabelError as error:
         raise ConfigurationError(error.lines) from error
-    settings = merge(suite, flags, loaded.environ)
+    settings = merge(suite, loaded.flags, loaded.environ)
     if of_pairs:
         settings = structs.replace(settings, compared=True)
     judged_suite = structs.replace(suite, cases=tuple(case for case, _ in cases))
@@ -130,7 +124,7 @@ def prepare_labels(
     )
     stored = StoredRun(record, labels.digest, judged_suite.cases, trials, ())
     loaded = structs.replace(loaded, suite=judged_suite, cards={})
-    return check_stored(labels.file, loaded, stored, settings, context), labels, specs[0].label
+    return check_stored(labels.file, loaded, stored, settings), labels, specs[0].label
 
 
 def judge_labels(labels: Labels, metric: str, suite: Run, budget: Budget | None, stderr: TextIO) -> JudgedLabels:

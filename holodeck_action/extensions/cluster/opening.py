@@ -42,19 +42,11 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str]) ->
     Raises:
         ConfigurationError: the suite cannot run on this machine, or differs from the coordinator's suite.
     """
-    home = environ.get("HOME")
-    everything = {**environ, **run.environ}
-    around = SuiteContext(
-        everything,
-        Path(home) if home else None,
-        root / run.cwd,
-        # A worker's variables do not describe the event.
-        lambda folders: run.code,
-        run.flags,
-    )
+    # A worker's variables do not describe the event.
+    context = SuiteContext({**environ, **run.environ}, root / run.cwd, lambda folders: run.code, run.flags)
     path = root / run.suite
-    loaded = load_suite_at(path, Checkout(path.parent, (root,), root / run.cwd), around, run.flags)
-    (item,) = prepare_suites((loaded,), run.flags, around)
+    loaded = load_suite_at(path, Checkout(path.parent, (root,), root / run.cwd), context, grades=True)
+    (item,) = prepare_suites((loaded,))
     own = item.settings
     item = replace(item, settings=replace(run.settings, files=own.files, workers=own.workers))
     _check_identity(run.identity, item)

@@ -16,7 +16,7 @@ from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, 
 from holodeck_action.run.environments.extra_needs import describe_needs
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.environments.setup import needs_python
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_path, load_suites, with_python
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suites, with_python
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.preflight import REFUSED, check_targets
 from holodeck_action.run.stages import stages_of
@@ -35,15 +35,15 @@ def examine_suites(pattern: str, context: SuiteContext, *, online: bool) -> tupl
         suites = load_suites((pattern,), context)
     except ConfigurationError as error:
         return (), [Finding(pattern, "suite", "problem", str(problem)) for problem in error.problems]
-    return suites, [finding for loaded in suites for finding in _findings(loaded, context, online=online)]
+    return suites, [finding for loaded in suites for finding in _findings(loaded, online=online)]
 
 
-def _findings(loaded: LoadedSuite, context: SuiteContext, *, online: bool) -> Iterator[Finding]:
-    suite, environ, place = loaded.suite, loaded.environ, display_path(loaded.suite, context.cwd)
+def _findings(loaded: LoadedSuite, *, online: bool) -> Iterator[Finding]:
+    suite, environ, place = loaded.suite, loaded.environ, loaded.place
     models = _named_models(loaded)
     try:
-        (notes,) = check_targets((loaded,), context)
-        python = with_python(loaded, context, suite.policy.target).interpreter
+        (notes,) = check_targets((loaded,))
+        python = with_python(loaded, suite.policy.target).interpreter
         for note in (*suite.notices, *notes):
             yield Finding(place, "suite", "problem" if note.startswith(REFUSED) else "note", note)
     except ConfigurationError as error:

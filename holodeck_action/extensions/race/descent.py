@@ -111,7 +111,7 @@ class Descent:
         """
         self._plan, self._folder = plan, folder
         self._claims, self._caller, self._runner = claims, caller, runner
-        self._flags = plan.suite.flags
+        self._flags = plan.suite.loaded.flags
         budget = make_budget(self._flags.max_cost_usd, self._flags.max_tokens)
         as_it_is = plan.suite.race([Variant("as it is", {})], plan.raced)
         (self.host,) = open_suites(as_it_is.to_open([None]), budget, siblings=True)

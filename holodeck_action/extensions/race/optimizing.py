@@ -24,8 +24,7 @@ from holodeck_action.record.folder import Claims
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import write_reports
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, ensure_writable, load_one_suite
-from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.loading import LoadedSuite, ensure_writable, load_one_suite
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -66,14 +65,13 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
     caller = replace(caller, stderr=progress.stream)
     folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
     flags = flags_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
-    context = caller.suite_context(flags)
     disk = caller.disk or DISK
     with Claims(disk) as claims, asyncio.Runner() as runner:
         with progress.phase("loading the suite"):
             reason = "an optimization needs a single suite; give one path"
-            loaded = load_one_suite(flags.suites[0], context, reason, flags.run_flags)
+            loaded = load_one_suite(flags.suites[0], caller.suite_context(flags), reason, grades=True)
             content = Checkout.unbounded(loaded.suite.folder).read(loaded.suite.file, MOST_YAML)
-            plan = _prepare(loaded, content, given, flags, context)
+            plan = _prepare(loaded, content, given)
             if given["apply"]:
                 _check_edits(plan, content)
             descent = Descent(plan, folder, claims, caller, runner)
@@ -102,9 +100,7 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
     return _apply(found, values, plan, content, caller) if given["apply"] else found.exit_code
 
 
-def _prepare(
-    loaded: LoadedSuite, content: Foreign, given: Mapping[str, Any], flags: Flags, context: SuiteContext
-) -> Plan:
+def _prepare(loaded: LoadedSuite, content: Foreign, given: Mapping[str, Any]) -> Plan:
     """Return the plan of an optimization, after checking that all values can be used.
 
     Raises:
@@ -116,7 +112,7 @@ def _prepare(
     weights, place = {} if optimizer is None else optimizer.loss, "evaluations.optimizer.loss"
     if given["objective"] is not None:
         weights, place = {given["objective"]: 1.0}, "--objective"
-    raced = raced_suite(loaded, weights, place, flags, context)
+    raced = raced_suite(loaded, weights, place)
     if optimizer is None:
         raise ConfigurationError(
             [f"{raced.head.place}: evaluations.optimizer is missing; name the settings to vary, or use race --vary"]
@@ -133,11 +129,11 @@ def _prepare(
             ]
         )
     # One deadline holds for all races.
-    settings, limit = raced.head.settings, flags.run_timeout_s or raced.head.settings.run_timeout_s
+    settings, limit = raced.head.settings, loaded.flags.run_timeout_s or raced.head.settings.run_timeout_s
     raced = structs.replace(
         raced,
+        loaded=loaded.with_flags(run_timeout_s=limit),
         head=structs.replace(raced.head, settings=structs.replace(settings, run_timeout_s=None)),
-        flags=replace(raced.flags, run_timeout_s=limit),
     )
     seed = optimizer.seed if given["seed"] is None else given["seed"]
     held_out = _hold_out(cases, seed)

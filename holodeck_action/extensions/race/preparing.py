@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -23,12 +22,11 @@ from holodeck_action.extensions.race.variants import (
 )
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.extras import agent_extras
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, with_lines, with_python
-from holodeck_action.run.options.action_inputs import Flags
-from holodeck_action.run.preflight import check_python_target, prepare_suites, target_of
+from holodeck_action.run.loading import LoadedSuite, with_lines
+from holodeck_action.run.preflight import prepare_suites, with_target
 from holodeck_action.run.run import Run
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.targets import OWN_MODEL, ModelTarget
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import describe_target
@@ -73,15 +71,11 @@ class RacedSuite(Struct, frozen=True):
         loaded: the suite.
         head: the suite as it is, with the cases that count in a race.
         objective: the objective of its races.
-        flags: options of the command line.
-        context: environment, folders and permissions of suites.
     """
 
     loaded: LoadedSuite
     head: Run
     objective: Objective
-    flags: Flags
-    context: SuiteContext
 
     def race(self, variants: Sequence[Variant], cases: Sequence[Case], *, drops: bool = True) -> PreparedRace:
         """Apply variants to the suite.
@@ -98,7 +92,7 @@ class RacedSuite(Struct, frozen=True):
         items, problems = [], []
         for variant in variants:
             try:
-                items.append(_vary(head, self.loaded, variant, self.flags, self.context))
+                items.append(_vary(head, self.loaded, variant))
             except VariantError as error:
                 problems.append(f"variant {one_line(mask_keys(variant.name), 200)}: {error}")
             except ConfigurationError as error:
@@ -116,22 +110,18 @@ class RacedSuite(Struct, frozen=True):
         )
 
 
-def raced_suite(
-    loaded: LoadedSuite, weights: Mapping[str, float], place: str, flags: Flags, context: SuiteContext
-) -> RacedSuite:
+def raced_suite(loaded: LoadedSuite, weights: Mapping[str, float], place: str) -> RacedSuite:
     """Return a suite with the cases that count in a race: quarantined cases do not.
 
     Args:
         loaded: the suite.
         weights: the weight of each metric of the objective; empty for the pass rate.
         place: the option or key that names the metrics, for messages.
-        flags: options of the command line.
-        context: environment, folders and permissions of suites.
 
     Raises:
         ConfigurationError: the suite or the objective cannot be used, or no case counts.
     """
-    (head,) = prepare_suites((loaded,), flags, context)
+    (head,) = prepare_suites((loaded,))
     objective = objective_of(head, weights, place)
     today = datetime.now(UTC).date()
     waived = {entry.case for entry in head.suite.policy.quarantine if not is_expired(entry, today)}
@@ -147,32 +137,28 @@ def raced_suite(
         start_concurrency=None,
     )
     head = structs.replace(head, cases=cases, settings=settings, graded_by=loaded)
-    return RacedSuite(loaded, head, objective, flags, context)
+    return RacedSuite(loaded, head, objective)
 
 
-def prepare_race(
-    loaded: LoadedSuite, variants: Sequence[Variant], metric: str | None, flags: Flags, context: SuiteContext
-) -> PreparedRace:
+def prepare_race(loaded: LoadedSuite, variants: Sequence[Variant], metric: str | None) -> PreparedRace:
     """Apply the variants to a suite.
 
     Args:
         loaded: the suite.
         variants: the variants.
         metric: name of the metric to maximize; None for the pass rate.
-        flags: options of the command line.
-        context: environment, folders and permissions of suites.
 
     Raises:
         ConfigurationError: the suite, a variant or the objective cannot be used.
     """
     if all(TARGET in variant.settings for variant in variants):
         # The suite's own target does not run, and need not be there.
-        flags = dataclasses.replace(flags, target=str(variants[0].settings[TARGET]))
-    suite = raced_suite(loaded, {} if metric is None else {metric: 1.0}, "--objective", flags, context)
+        loaded = loaded.with_flags(target=str(variants[0].settings[TARGET]))
+    suite = raced_suite(loaded, {} if metric is None else {metric: 1.0}, "--objective")
     return suite.race(variants, suite.head.cases)
 
 
-def _vary(head: Run, loaded: LoadedSuite, variant: Variant, flags: Flags, context: SuiteContext) -> Run:
+def _vary(head: Run, loaded: LoadedSuite, variant: Variant) -> Run:
     """Return the suite of a variant.
 
     Raises:
@@ -180,31 +166,26 @@ def _vary(head: Run, loaded: LoadedSuite, variant: Variant, flags: Flags, contex
         ConfigurationError: the variant's target cannot be used.
     """
     written = variant.settings.get(TARGET)
-    found = flags if written is None else dataclasses.replace(flags, target=str(written))
-    suite = vary_suite(loaded.suite, variant, Checkout.unbounded(context.cwd))
+    suite = vary_suite(loaded.suite, variant, Checkout.unbounded(loaded.context.cwd))
+    loaded = structs.replace(loaded if written is None else loaded.with_flags(target=str(written)), suite=suite)
     try:
-        target, files = target_of(suite, found, context)
+        equipped, target, files = with_target(loaded)
         if changes_agent(variant) and not isinstance(target, ModelTarget):
             key = next(key for key in variant.settings if key != TARGET)
             raise VariantError(
                 f"{key}: applies to the suite's own model, but {describe_target(target)} answers; "
                 f"give --target {OWN_MODEL}"
             )
-        equipped = with_python(structs.replace(loaded, suite=suite), context, target)
-        check_python_target(equipped, target)
-        context.install(agent_extras(suite, target))
+        loaded.context.install(agent_extras(suite, target))
     except TargetError as error:
-        wrong = target_problems(
-            suite, head.display_folder, str(error), error.problems, target_text=found.written_target
-        )
-        raise ConfigurationError(with_lines(wrong, [loaded])) from error
+        raise ConfigurationError(with_lines(loaded.target_problems(error), [loaded])) from error
     return structs.replace(
         head,
         suite=suite,
+        context=loaded.context,
         target=target,
         target_files=files,
         python=equipped.python,
-        written_target=found.written_target,
         variant=one_line(mask_keys(variant.name), 200),
         inputs=_inputs(variant, suite),
     )

@@ -85,14 +85,13 @@ def run_command(
     check_variants(variants)
     folder = values["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
     flags = flags_from({**values, "output_dir": folder, "suites": (values["suite"] or "agent.yaml",)})
-    context = caller.suite_context(flags)
-    context = structs.replace(context, install=install)
+    context = structs.replace(caller.suite_context(flags), install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):
             reason = "a race needs a single suite; give one path"
-            loaded = load_one_suite(flags.suites[0], context, reason, flags.run_flags)
+            loaded = load_one_suite(flags.suites[0], context, reason, grades=True)
             install(needed_extras(loaded.suite, loaded.environ, flags))
-            race = prepare_race(loaded, variants, values["objective"], flags, context)
+            race = prepare_race(loaded, variants, values["objective"])
         if flags.dry_run:
             _print_plan(race, flags, caller)
             return None, folder

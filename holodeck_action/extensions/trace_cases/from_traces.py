@@ -112,10 +112,9 @@ def write_cases(values: Mapping[str, Any], caller: Caller) -> int:
 def _load_suite(values: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:
     if values["suite"] is None:
         return None
-    context = caller.suite_context(flags_from(values))
-    reason = "cases from-traces compares with a single suite; give one path"
     # Its first cases may be those that are written now.
-    return load_one_suite(values["suite"], context, reason, allow_empty=True)
+    context = caller.suite_context(flags_from({**values, "allow_empty": True}))
+    return load_one_suite(values["suite"], context, "cases from-traces compares with a single suite; give one path")
 
 
 def _wanted_reasons(values: Mapping[str, Any]) -> Sequence[str]:

@@ -6,8 +6,8 @@ settings and files. Only the agent differs: its model, instructions, tools and c
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import structs
 
@@ -16,20 +16,13 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
-from holodeck_action.run.loading import (
-    LoadedSuite,
-    SuiteContext,
-    display_folder,
-    load_one_suite,
-    with_lines,
-    with_python,
-)
+from holodeck_action.run.loading import LoadedSuite, load_one_suite, with_lines
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.settings import SettingsError, merge_baseline, merge_calls
-from holodeck_action.run.preflight import check_python_target, target_of
+from holodeck_action.run.preflight import with_target
 from holodeck_action.run.run import BaseSide, Run
 from holodeck_action.suite.checkout import Checkout, head_commit
-from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.agent import Instructions
 from holodeck_action.suite.model.targets import OWN_MODEL, AnyTarget, ModelTarget
 from holodeck_action.suite.values import Case, Suite
@@ -39,54 +32,43 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 
-def load_base_suites(suites: Sequence[Run], flags: Flags, context: SuiteContext) -> Sequence[Run | None]:
+def load_base_suites(suites: Sequence[Run]) -> Sequence[Run | None]:
     """Return the base of each suite, ready to run; None for each if the command line requests no base.
-
-    Args:
-        suites: the suites.
-        flags: the command line.
-        context: environment, folders and permissions of suites.
 
     Raises:
         ConfigurationError: the base cannot be run.
     """
+    flags = suites[0].flags
     if flags.compared_with is None:
         return [None] * len(suites)
     if flags.against is not None and len(suites) > 1:
         raise ConfigurationError(
             [f"--against {flags.against}: {len(suites)} suites are run, but only one can be compared; name one"]
         )
-    return [_load_base_suite(item, flags, context) for item in suites]
+    return [_load_base_suite(item) for item in suites]
 
 
-def _load_base_suite(prepared_suite: Run, flags: Flags, context: SuiteContext) -> Run:
-    other = flags.against
-    loaded = (
-        prepared_suite
-        if other is None
-        else load_one_suite(other, context, "--against needs a single suite; give one path")
-    )
-    shown = display_folder(loaded.suite.folder, context.cwd)
-    found = flags if flags.against_target is None else dataclasses.replace(flags, target=flags.against_target)
+def _load_base_suite(prepared_suite: Run) -> Run:
+    flags = prepared_suite.flags
+    target = flags.target if flags.against_target is None else flags.against_target
+    loaded: LoadedSuite = prepared_suite.with_flags(target=target, allow_empty=False)
+    if flags.against is not None:
+        loaded = load_one_suite(flags.against, loaded.context, "--against needs a single suite; give one path")
     try:
-        suite = _vary_agent(prepared_suite, flags, context) if other is None else loaded.suite
-        changed = with_agent(prepared_suite, structs.replace(loaded, suite=suite), found, context)
+        if flags.against is None:
+            loaded = structs.replace(loaded, suite=_vary_agent(prepared_suite))
+        changed = with_agent(prepared_suite, loaded)
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
-        wrong = target_problems(loaded.suite, shown, message, error.problems, target_text=found.written_target)
+        wrong = loaded.target_problems(TargetError(message, error.problems))
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     source, name = _describe_source(flags, changed.target)
-    changed = structs.replace(
-        changed,
-        display_folder=shown,
-        written_target=found.target,
-        variant="base" if other is not None else f"base, {source}",
-    )
-    folder = locate_folder(suite.folder, context.environ).folder
-    base = pair_suites(
-        prepared_suite, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, is_required=True
-    )
+    variant = f"base, {source}" if flags.against is None else "base"
+    changed = structs.replace(changed, display_folder=loaded.display_folder, variant=variant)
+    folder = locate_folder(loaded.suite.folder, loaded.context.environ).folder
+    described = BaseRun(source, head_commit(loaded.suite.folder), name=name)
+    base = pair_suites(prepared_suite, changed, described, folder, is_required=True)
     if not base.cases:
         raise ConfigurationError(
             [
@@ -97,14 +79,12 @@ def _load_base_suite(prepared_suite: Run, flags: Flags, context: SuiteContext) -
     return base
 
 
-def with_agent(head: Run, loaded: LoadedSuite, flags: Flags, context: SuiteContext) -> Run:
+def with_agent(head: Run, loaded: LoadedSuite) -> Run:
     """Return a suite with the agent, environment and Python of another one, which is its base.
 
     Args:
         head: the suite to compare with the base, which keeps its cases.
-        loaded: the base suite.
-        flags: the command line, with the target of the base.
-        context: environment, folders and permissions of the base suite.
+        loaded: the base suite; its flags have the target of the base.
 
     Raises:
         TargetError: the target cannot answer.
@@ -112,36 +92,33 @@ def with_agent(head: Run, loaded: LoadedSuite, flags: Flags, context: SuiteConte
     """
     from holodeck_action.run.environments.extras import agent_extras
 
-    target, files = target_of(loaded.suite, flags, context)
-    equipped = with_python(loaded, context, target)
-    check_python_target(equipped, target)
-    context.install(agent_extras(loaded.suite, target))
+    equipped, target, files = with_target(loaded)
+    loaded.context.install(agent_extras(loaded.suite, target))
     return structs.replace(
         head,
         suite=equipped.suite,
+        # A merge base is written by this run.
+        context=structs.replace(loaded.context, started=float("inf")),
         environ=equipped.environ,
         python=equipped.python,
         used=equipped.used,
         case_functions=equipped.case_functions,
-        # A merge base is written by this run.
-        started=float("inf"),
         target=target,
         target_files=files,
     )
 
 
-def pair_suites(suite: Run, changed: Run, flags: Flags, run: BaseRun, folder: str | None, *, is_required: bool) -> Run:
+def pair_suites(suite: Run, changed: Run, run: BaseRun, folder: str | None, *, is_required: bool) -> Run:
     """Return a base with only the cases whose id and content are the same in both suites.
 
     Args:
         suite: the suite to compare with the base (the head).
         changed: the base suite, ready to run, but with the head's cases.
-        flags: the command line.
         run: the base's description for the record.
         folder: the base suite's folder in the repository; None if it is not known.
         is_required: whether the run is refused if the base cannot run.
     """
-    head_cases = {case.id: case for case in suite.cases}
+    flags, head_cases = suite.flags, {case.id: case for case in suite.cases}
     contents = {case.id: case.content_hash for case in changed.suite.cases}
     paired = tuple(case for case in suite.cases if contents.get(case.id) == case.content_hash)
     taken = {case.id for case in paired}
@@ -169,13 +146,14 @@ def _with_own_trials(case: Case, flags: Flags) -> Case:
         return case
 
 
-def _vary_agent(suite: Run, flags: Flags, context: SuiteContext) -> Suite:
+def _vary_agent(suite: Run) -> Suite:
     """Return the suite with the command line's model name or instructions; unchanged with `--against-target`.
 
     Raises:
         TargetError: the model or the instructions are to change, but the target is not the suite's own model.
         ConfigurationError: the instructions cannot be read.
     """
+    flags = suite.flags
     if flags.against_target is not None:
         return suite.suite
     flag = "--against-model" if flags.against_prompt is None else "--against-prompt"
@@ -186,18 +164,18 @@ def _vary_agent(suite: Run, flags: Flags, context: SuiteContext) -> Suite:
     if flags.against_prompt is None:
         model = agent.model.model_copy(update={"name": flags.against_model})
         return structs.replace(suite.suite, agent=agent.model_copy(update={"model": model}))
-    instructions = Instructions(inline=_read_instructions(flags.against_prompt, context))
+    instructions = Instructions(inline=_read_instructions(flags.against_prompt, suite.context.cwd))
     return structs.replace(suite.suite, agent=agent.model_copy(update={"instructions": instructions}))
 
 
-def _read_instructions(prompt: GivenPath, context: SuiteContext) -> str:
+def _read_instructions(prompt: GivenPath, cwd: Path) -> str:
     """Return the content of an instructions file.
 
     Raises:
         ConfigurationError: the file cannot be read, or is empty.
     """
     try:
-        text = Checkout.unbounded(context.cwd).read(prompt.path).text()
+        text = Checkout.unbounded(cwd).read(prompt.path).text()
     except (OSError, ForeignError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"it {error}"
         raise ConfigurationError([f"--against-prompt {prompt}: cannot be read: {reason}"]) from error

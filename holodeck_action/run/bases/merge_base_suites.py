@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from holodeck_action.record.record import BaseRun
 from holodeck_action.run.bases.base_suites import pair_suites, with_agent
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.suite.checkout import Checkout, repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -27,29 +25,23 @@ from holodeck_action.suite.model.targets import AnyTarget, HttpTarget
 from holodeck_action.targets.factory import describe_target
 
 
-def suites_at_merge_base(
-    suites: Sequence[Run], flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
-) -> Sequence[Run | MissingBase | None]:
+def suites_at_merge_base(suites: Sequence[Run], job: Job, trees: CommitTrees) -> Sequence[Run | MissingBase | None]:
     """Return the base of each suite that is to be compared with its merge base; None for each other suite.
 
     A base that cannot run is returned as a `MissingBase` with the reason.
 
     Args:
         suites: the suites.
-        flags: the command line.
-        context: environment, folders and permissions of suites.
         job: the CI job, used to find the merge base.
         trees: writes the files of the commit.
     """
     return [
-        _prepare_base_suite(item, flags, context, job, trees) if item.settings.baseline.source == MERGE_BASE else None
+        _prepare_base_suite(item, job, trees) if item.settings.baseline.source == MERGE_BASE else None
         for item in suites
     ]
 
 
-def _prepare_base_suite(
-    suite: Run, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
-) -> Run | MissingBase:
+def _prepare_base_suite(suite: Run, job: Job, trees: CommitTrees) -> Run | MissingBase:
     folder, commit = suite.suite.folder, suite.commit
     if suite.stored is not None:
         return MissingBase("stored answers that are graded again can only be compared with a file")
@@ -64,10 +56,10 @@ def _prepare_base_suite(
         return MissingBase(f"commit {short} would be compared with itself")
     try:
         tree = trees.tree(root, wanted.commit)
-        base_context = _context_at(tree.folder, root, suite, context)
+        base_context = _context_at(tree.folder, root, suite)
         place = _place_in(tree, suite, root, commit)
         loaded = _load_base(tree.folder, place, base_context)
-        changed = replace(with_agent(suite, loaded, flags, base_context), variant=f"base, commit {short}")
+        changed = replace(with_agent(suite, loaded), variant=f"base, commit {short}")
     except CommitFilesError as error:
         return MissingBase(str(error))
     except FileNotFoundError as error:
@@ -81,19 +73,19 @@ def _prepare_base_suite(
     notices = (*_notices(tree, changed.target), *former, *own_base)
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
     folder_before = None if suite.repository_folder is None else posixpath.dirname(place)
-    return pair_suites(suite, changed, flags, run, folder_before, is_required=False)
+    return pair_suites(suite, changed, run, folder_before, is_required=False)
 
 
-def _context_at(tree: Path, root: Path, suite: Run, context: SuiteContext) -> SuiteContext:
+def _context_at(tree: Path, root: Path, suite: Run) -> SuiteContext:
     """Return the environment, folders and permissions of a suite in the folder of another commit.
 
     The environment is that of the checked-out suite, with the variables of its env file.
     """
-    here = Path(os.path.realpath(context.cwd))
+    here = Path(os.path.realpath(suite.context.cwd))
     inner = tree / here.relative_to(root) if here.is_relative_to(root) else tree
     cwd = inner if inner.is_dir() else tree
-    flags = dataclasses.replace(context.flags, env_file=None)
-    return replace(context, environ=suite.environ, cwd=cwd, flags=flags, copy_of=(tree, root))
+    context = suite.context.with_flags(env_file=None)
+    return replace(context, environ=suite.environ, cwd=cwd, copy_of=(tree, root))
 
 
 def _place(suite: Run, root: Path) -> str:

@@ -310,11 +310,6 @@ class Flags:
         FILE, "Write the report here.", name="output", metavar="FILE", short="o", of="compare"
     )
 
-    @property
-    def run_flags(self) -> Flags | None:
-        """The flags if something is run; None if only the plan is requested."""
-        return None if self.dry_run else self
-
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for a verdict's exit code, as `fail_on` requests."""
         tolerated = self.fail_on == "never" and verdict_code in TOLERABLE

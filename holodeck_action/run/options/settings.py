@@ -248,12 +248,11 @@ def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tup
     return None
 
 
-def gates_problem(
-    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case]
-) -> Problem | None:
+def gates_problem(settings: Settings, flags: Flags, suite: Suite, cases: Sequence[Case]) -> Problem | None:
     """Return a problem, with the option or line that causes it, if no gate can fail with these cases; else None."""
     if not cases:
         return None
+    gates, baseline = settings.gates, settings.baseline
     if gates.min_win_rate_lower_bound is not None and not any(map(compares_answers, cases)):
         message = "no case has a metric that compares answers with the base; add a metric of type preference"
         name = "gates.min_win_rate_lower_bound"
@@ -262,8 +261,7 @@ def gates_problem(
         len(cases),
         sum(map(case_asserts, cases)),
         sum(case.repeat > 1 for case in cases),
-        compared=(baseline.source is not None or flags.compared_with is not None)
-        and (fails_on_loss(baseline) or bool(gates.min_win_rate_lower_bound)),
+        compared=settings.compared and (fails_on_loss(baseline) or bool(gates.min_win_rate_lower_bound)),
     )
     reason = why_no_gate_fails(gates, found)
     if reason is None:
