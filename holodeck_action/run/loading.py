@@ -296,18 +296,15 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Sequence[GivenPath
     problems: list[str] = []
     for pattern in patterns:
         path = cwd / pattern
-        if path.is_dir():
-            path = path / "agent.yaml"
-        elif path.name in POLICY_NAMES and path.is_file():
+        if path.name in POLICY_NAMES and path.is_file():
             path = path.with_name("agent.yaml")
             if not path.is_file():
                 problems.append(f"{pattern}: this policy file's folder has no agent.yaml; give the path of a suite")
                 continue
-        if path.is_file():
-            found.append(path)
-            continue
         # As `root_dir`: the folder's own name may contain brackets.
-        matches = sorted(filter(Path.is_file, map(cwd.joinpath, glob.glob(pattern, root_dir=cwd, recursive=True))))
+        names = [path] if path.exists() else glob.glob(pattern, root_dir=cwd, recursive=True)
+        paths = [each / "agent.yaml" if each.is_dir() else each for each in map(cwd.joinpath, names)]
+        matches = sorted(filter(Path.is_file, paths))
         if not matches:
             suggests_init = pattern == "agent.yaml" and "init" in registry.commands()
             problem = f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob"

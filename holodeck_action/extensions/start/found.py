@@ -17,6 +17,7 @@ from holodeck_action.extensions.start.services import Service, find_services
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import Framework
 from holodeck_action.text.foreign import read_file
+from holodeck_action.text.given_paths import GivenPath
 
 CREW, ASKING = "ask_crew.py", "ask_agent.py"
 _MOST_FILES = 20_000
@@ -69,15 +70,15 @@ class Found(Struct, frozen=True):
         """The name with what it is and where."""
         return f"{self.name}: {self.about}" + ("" if self.name.endswith(self.place) else f", {self.place}")
 
-    @property
-    def outcome(self) -> str:
-        """A clause on how it answers the cases."""
+    def outcome(self, folder: GivenPath) -> str:
+        """Return a clause on how it answers the cases of the suite in `folder`, which was searched."""
+        place = folder / self.place
         if self.program:
-            return f"{self.place} is imported, {self.about}"
+            return f"{place} is imported, {self.about}"
         if self.instructions:
             return f"the model of agent.yaml answers by the instructions in {self.instructions}, {self.about}"
         calls = f"{self.target} calls {self.imported}" if self.caller else f"{self.name} answers"
-        return f"{calls}, from {self.place}"
+        return f"{calls}, from {place}"
 
 
 def look(folder: Path) -> list[Found]:

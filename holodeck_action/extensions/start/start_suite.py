@@ -119,7 +119,9 @@ def start_suite(options: StartOptions, caller: Caller) -> int:
     if root is not None:
         suite = f"{Path(os.path.realpath(folder.path)).relative_to(root).as_posix()}/{SUITE}"
         if WORKFLOW in wanted:
-            content = wanted.pop(WORKFLOW).decode().replace(f"suite: {SUITE}\n", f"suite: {quote(suite)}\n")
+            # The next suite is a further line; a name with a line break is none.
+            named = f"|\n            {suite}" if suite.isprintable() else quote(suite)
+            content = wanted.pop(WORKFLOW).decode().replace(f"suite: {SUITE}\n", f"suite: {named}\n")
             wanted[_workflow_of(root)] = content.encode()
         elif WORKFLOW in kept:
             notes.append(f"{WORKFLOW} already existed; add {suite} to the lines of `suite:` in it")
@@ -161,7 +163,7 @@ def _choose_agent(options: StartOptions, kept: Mapping[str, str], person: Person
         listed.append((None, f"none of these: {AGENT}, a small agent to replace with yours"))
     chosen = person.choose("What is evaluated?", listed, "agent")
     if chosen is not None:
-        notes += filter(None, [chosen.outcome, chosen.note])
+        notes += filter(None, [chosen.outcome(options.folder), chosen.note])
     others = [each.name for each in candidates if each is not chosen]
     if others:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
@@ -249,7 +251,8 @@ def _write_files(
         elif (content := _add_schema_line(folder.path / kept[name], document)) is not None:
             lined[kept[name]] = content
     lines = [
-        f"kept {_shown(folder, there)}{'' if there.endswith(what) else f' for {what}'}" for what, there in kept.items()
+        f"kept {_shown(folder, there)}{'' if there.endswith(what) else f' for {what}'}"
+        for what, there in listed.items()
     ]
     for done, contents in (("added the line with the schema for editors to", lined), ("wrote", wanted)):
         for name, content in contents.items():

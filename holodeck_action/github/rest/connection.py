@@ -1,6 +1,6 @@
 """Connections to GitHub, and to the storage of its files: certificates, bodies within limits, and failures.
 
-This module imports httpx2 and requests, which PyGithub needs: import it only where GitHub is called.
+This module imports httpx2: import it only where GitHub is called.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httpx2
-from requests import Session
 
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.suite.hosts import is_loopback
@@ -29,7 +28,7 @@ def http_client(url: str, timeout_s: float) -> httpx2.Client:
     """Return a client for the host of a URL, with the proxy and the certificates that the environment names.
 
     The variables are those of httpx and requests: `HTTPS_PROXY`, `NO_PROXY`, …; `SSL_CERT_FILE` or `SSL_CERT_DIR`
-    instead of the system's certificates, and `REQUESTS_CA_BUNDLE` for further ones.
+    instead of the system's certificates, and `REQUESTS_CA_BUNDLE` or `CURL_CA_BUNDLE` for further ones.
 
     Raises:
         ApiError: the environment names a proxy or certificates that cannot be used.
@@ -40,8 +39,9 @@ def http_client(url: str, timeout_s: float) -> httpx2.Client:
         # Certificates, which take longer to read than a request, are for HTTPS.
         if parts.scheme == "https":
             verify = httpx2.create_ssl_context()
-            bundle = Session().merge_environment_settings(url, {}, None, None, None)["verify"]
-            if isinstance(bundle, str):
+            # As requests does, which only the extra `github` has.
+            bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+            if bundle:
                 verify.load_verify_locations(**{"capath" if os.path.isdir(bundle) else "cafile": bundle})
         # A proxy cannot reach this machine.
         return httpx2.Client(timeout=timeout_s, trust_env=not is_loopback(parts.hostname or ""), verify=verify)
