@@ -12,6 +12,7 @@ from holodeck_action.record.result_files import read_results, sealed_record
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.export_options import ExportOptions
+from holodeck_action.run.viewed import read_conclusion
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
@@ -37,9 +38,13 @@ def export_record(format_name: str, values: Mapping[str, Any], caller: Caller) -
             [f"--format {format_name} does not take options of other formats; leave out {', '.join(useless)}"]
         )
     options = ExportOptions(values["results"], values["file"], {str(name): values[str(name)] for name in own})
-    if made is not None:
+    if made is not None and made.write:
         code: int = registry.resolve(made.write)(options, caller)
         return code
+    if made is not None:
+        document = registry.resolve(made.render)(read_conclusion(options.results), options.results)
+        write_pieces(document, options.file, caller.stdout)
+        return ExitCode.PASSED
     stored = read_results(options.results)
     digest = stored.record_digest or record_digest(stored.record)
     write_pieces(sealed_record(stored.record, digest), options.file, caller.stdout)

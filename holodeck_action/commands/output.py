@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.run.loading import display_folder
 from holodeck_action.run.ui import Ui
+from holodeck_action.seam import registry
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import terminal_of
@@ -124,6 +126,8 @@ def _report_writers(concluded: Conclusion, results: GivenPath, ui: Ui) -> dict[s
         REPORT_FILE: lambda: [markdown_report(report, ui.template, ui.note).encode("utf-8", "replace")],
         JUNIT_FILE: lambda: render(report, "junit"),
     }
+    added = [form for form in registry.formats().values() if form.file and ui.flags.extra.get(form.name)]
+    made |= {form.file: partial(registry.resolve(form.render), concluded, results) for form in added}
     return made | dict([_page([concluded], report.exit_code, results, ui)] if ui.flags.html else [])
 
 

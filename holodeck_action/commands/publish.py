@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, TextIO
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -82,12 +82,10 @@ def publish_runs(paths: Sequence[str], values: Mapping[str, Any], caller: Caller
     reports = tuple(suite.report for suite in done.suites)
     findings = Findings(done.exit_code, reports, (), template, caller.note)
     published = publisher.finish(findings)
-    for suite in done.suites:
-        _write_line(caller.stdout, verdict_line(suite.report))
-    if done.not_run:
-        _write_line(caller.stdout, f"not run: {', '.join(done.not_run)}")
-    for line in channel_lines(published.channels):
-        _write_line(caller.stdout, line)
+    lines = [verdict_line(suite.report) for suite in done.suites]
+    lines += [f"not run: {', '.join(done.not_run)}"] if done.not_run else []
+    lines += channel_lines(published.channels)
+    caller.stdout.writelines(f"{one_line(line, 2000)}\n" for line in lines)
     return channel_options.process_exit_code(flags.process_exit_code(done.exit_code), published.channels)
 
 
@@ -113,10 +111,6 @@ def _destination(flags: Flags, environ: Mapping[str, str]) -> Destination | None
     if not is_repository(repository):
         raise ConfigurationError(["publish: give --repository as OWNER/NAME, or set GITHUB_REPOSITORY"])
     return named_destination(repository, pull, sha)
-
-
-def _write_line(stream: TextIO, text: str) -> None:
-    stream.write(f"{one_line(text, 2000)}\n")
 
 
 def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Outcome:
@@ -145,7 +139,7 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Outcome:
         raise ConfigurationError(
             [f"publish: {len(files)} results files are too many; one step takes at most {MOST_FILES}"]
         )
-    size = sum(map(_size, files))
+    size = sum(file.lstat().st_size for file in files)
     if size > MOST_BYTES:
         raise ConfigurationError([f"publish: the results files hold {size:,} bytes, more than {MOST_BYTES:,}"])
     suites: list[Conclusion] = []
@@ -235,11 +229,6 @@ def _results_files(start: Path, written: str) -> Iterator[Path]:
 def _raise_error(error: OSError) -> None:
     # A skipped folder could be that of a failing suite.
     raise error
-
-
-def _size(results: Path) -> int:
-    """Return the size of a results file in bytes."""
-    return results.lstat().st_size
 
 
 def _regular_file(file: Path, path: str) -> Path:

@@ -32,7 +32,7 @@ _CONVERSATION = "conversation"
 _Order = tuple[int, float, int]
 
 
-class _Finding(Struct, frozen=True):
+class Finding(Struct, frozen=True):
     """The content of an annotation.
 
     `metrics` are the verdicts on metrics that the annotation reports, `other_problems` are further problems. `cases` is
@@ -68,17 +68,17 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
     no annotations.
     """
     # A finding keeps its case in memory: only those with details are kept.
-    kept: list[tuple[_Order, _Finding]] = []
+    kept: list[tuple[_Order, Finding]] = []
     rest: list[tuple[_Order, Annotation]] = []
-    for number, finding in enumerate(finding for report in reports for finding in _SuiteAnnotator(report).findings()):
+    for number, finding in enumerate(finding for report in reports for finding in SuiteAnnotator(report).findings()):
         # The heap begins with the last finding of the order.
         order = (-_RANKS[finding.outcome], _distance(finding), -number)
         if len(kept) < MOST_ANNOTATIONS:
             heappush(kept, (order, finding))
         else:
             last, worst = heappushpop(kept, (order, finding))
-            rest.append((last, _annotation(worst, detailed=False)))
-    shown = [(order, _annotation(finding, detailed=True)) for order, finding in kept]
+            rest.append((last, annotation_of(worst, detailed=False)))
+    shown = [(order, annotation_of(finding, detailed=True)) for order, finding in kept]
     return tuple(made for _, made in sorted([*shown, *rest], key=itemgetter(0), reverse=True))
 
 
@@ -87,7 +87,7 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
 
     Turns in error, not run or quarantined are not included, as their outcome is unknown.
     """
-    return frozenset(key for report in reports for key in _SuiteAnnotator(report).passing_keys())
+    return frozenset(key for report in reports for key in SuiteAnnotator(report).passing_keys())
 
 
 class _Part(Struct, frozen=True):
@@ -118,7 +118,7 @@ class _SplitProblems(Struct, frozen=True):
         return bool(self.separate) and not self.rest and not self.other_problems
 
 
-class _SuiteAnnotator:
+class SuiteAnnotator:
     """Creates the annotations of a suite. Positions show whether a metric is configured on a case or for the suite.
 
     A metric of a case is between the first line and the last value of the case, or between this case and the next if
@@ -139,10 +139,11 @@ class _SuiteAnnotator:
                     self._shared.add(mark)
         self._starts = {file: sorted(places) for file, places in starts.items()}
 
-    def findings(self) -> Iterator[_Finding]:
+    def findings(self) -> Iterator[Finding]:
+        """Yield the suite's findings in the order of the report; those of errors and cases that did not run last."""
         first: tuple[CaseView, str] | None = None
         skipped = 0
-        errors: dict[tuple[str, ...], _Finding] = {}
+        errors: dict[tuple[str, ...], Finding] = {}
         for case in self._report.attention:
             if case.outcome in ("failed", "error") or (
                 case.outcome == "quarantined" and case.judged in ("failed", "error")
@@ -156,9 +157,9 @@ class _SuiteAnnotator:
         if first is not None:
             case, path = first
             key = self._key(case, None)
-            yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, skipped)
+            yield Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, skipped)
 
-    def _findings_without_errors(self, case: CaseView, errors: dict[tuple[str, ...], _Finding]) -> Iterator[_Finding]:
+    def _findings_without_errors(self, case: CaseView, errors: dict[tuple[str, ...], Finding]) -> Iterator[Finding]:
         """Yield the findings of a case that are not errors; add the errors to `errors`, by their cause."""
         causes: set[tuple[str, ...]] = set()
         for finding in self._case_findings(case):
@@ -173,6 +174,7 @@ class _SuiteAnnotator:
             causes.add(cause)
 
     def passing_keys(self) -> Iterator[str]:
+        """Yield the keys of the cases, turns and metrics that pass."""
         for case in self._report.passing:
             yield self._key(case, None)
             for at, part in (each for trial in case.trials for each in _places(trial)):
@@ -182,12 +184,12 @@ class _SuiteAnnotator:
             if case.outcome == "failed":
                 yield from self._passing_keys_in(case)
 
-    def _case_findings(self, case: CaseView) -> Iterator[_Finding]:
+    def _case_findings(self, case: CaseView) -> Iterator[Finding]:
         broken = [part for part in _parts(case) if part.outcome in ("failed", "error")]
         place = self._path(case.source)
         if not broken and place is not None:
             key, outcome = self._key(case, None), _shown_outcome(case, case.judged)
-            yield _Finding(self._report, case, None, outcome, case.source, place, (), (case.reason,), key)
+            yield Finding(self._report, case, None, outcome, case.source, place, (), (case.reason,), key)
         for part in broken:
             source = case.source if part.turn is None else part.turn.source
             path = self._path(source)
@@ -195,20 +197,18 @@ class _SuiteAnnotator:
                 source, path = case.source, place
             yield from self._part_findings(case, part, source, path)
 
-    def _part_findings(self, case: CaseView, part: _Part, source: SourceMark, path: str | None) -> Iterator[_Finding]:
+    def _part_findings(self, case: CaseView, part: _Part, source: SourceMark, path: str | None) -> Iterator[Finding]:
         split, turn = self._split_part(case, part), part.turn
         for metric, number, at, metric_path in split.separate:
             key = self._key(case, part.place, metric.name, number)
-            yield _Finding(
-                self._report, case, turn, _shown_outcome(case, "failed"), at, metric_path, (metric,), (), key
-            )
+            yield Finding(self._report, case, turn, _shown_outcome(case, "failed"), at, metric_path, (metric,), (), key)
         if path is None or split.is_covered:
             return
         # Failed metrics have their own annotations; the rest could not be evaluated.
         soft = split.separate and not split.other_problems and all(metric.outcome == "error" for metric in split.rest)
         outcome, key = _shown_outcome(case, "error" if soft else part.outcome), self._key(case, part.place)
         others = split.other_problems if split.other_problems or split.rest else (part.verdict.reason,)
-        yield _Finding(self._report, case, turn, outcome, source, path, split.rest, others, key)
+        yield Finding(self._report, case, turn, outcome, source, path, split.rest, others, key)
 
     def _split_part(self, case: CaseView, part: _Part) -> _SplitProblems:
         numbered = _number_metrics(part.verdict)
@@ -291,7 +291,7 @@ def _number_metrics(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
         seen[metric.name] += 1
 
 
-def _distance(finding: _Finding) -> float:
+def _distance(finding: Finding) -> float:
     """Return the largest distance of a failed metric from its threshold; 1.0 for failures without a number."""
     known = [_shortfall(metric) for metric in finding.metrics if metric.outcome == "failed"]
     return max((*known, 1.0) if finding.other_problems or not known else known)
@@ -304,7 +304,8 @@ def _shortfall(metric: MetricVerdict) -> float:
     return max(0.0, -below if metric.polarity == "minimize" else below) if math.isfinite(below) else 1.0
 
 
-def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
+def annotation_of(finding: Finding, *, detailed: bool) -> Annotation:
+    """Return the annotation of a finding, with input, answer and tool calls if `detailed`."""
     return annotation_at(
         finding.source,
         finding.path,
@@ -316,7 +317,7 @@ def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
     )
 
 
-def _title(finding: _Finding) -> str:
+def _title(finding: Finding) -> str:
     word = _TITLE_WORDS[finding.outcome]
     if finding.outcome == "skipped":
         cases = "1 case" if finding.cases == 1 else f"{finding.cases:,} cases"
@@ -332,7 +333,7 @@ def _title(finding: _Finding) -> str:
     return f"{word} {one_line(finding.case.title, 100)}{turn} · {short_line(causes[0])}{more}"
 
 
-def _message(finding: _Finding) -> Iterator[str]:
+def _message(finding: Finding) -> Iterator[str]:
     yield from filter(None, [one_line(finding.source.in_sheet, 200)])
     problems = finding.problems
     yield from (one_line(problem, 400) for problem in problems[:_SHOWN_PROBLEMS])
@@ -363,7 +364,7 @@ def _label_text(label: str, text: str, limit: int) -> str:
     return f"{label}: {shown}" if "\n" not in shown else f"{label}:\n{shown}"
 
 
-def _suggestions(finding: _Finding) -> Iterator[str]:
+def _suggestions(finding: Finding) -> Iterator[str]:
     command = run_command(finding.report, finding.case.id)
     if command is not None:
         yield f"run it alone: {command}"
@@ -375,7 +376,7 @@ def _suggestions(finding: _Finding) -> Iterator[str]:
             yield f"the threshold {metric.threshold:.4g} of {one_line(metric.name, 60)} is set at {where}"
 
 
-def _details(finding: _Finding) -> Iterator[str]:
+def _details(finding: Finding) -> Iterator[str]:
     turn = finding.turn
     if turn is None or finding.cases > 1:
         return

@@ -60,19 +60,23 @@ class Metric(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A format of `export`.
+    """A format of `export`. It has either `write` or `render`.
 
     Attributes:
-        name: the value of `--format`.
+        name: the value of `--format`. If the extension has an option of the same name, `run` with it writes `file`.
         help: a description in a few words.
         write: function (`module:name`) that takes `ExportOptions` and the `Caller`, and writes the document.
         options: tuple (`module:name`) of `click.Option`s to add to `export`; empty if the format adds none.
+        render: function (`module:name`) that takes a `Conclusion` and the path of its record, and yields the document.
+        file: name of the document next to the results of a run; empty if `run` does not write it.
     """
 
     name: str
     help: str
-    write: str
+    write: str = ""
     options: str = ""
+    render: str = ""
+    file: str = ""
 
 
 class Document(NamedTuple):

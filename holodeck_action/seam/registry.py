@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -79,7 +79,11 @@ def foreign_extensions() -> tuple[Extension, ...]:
 
 def commands() -> dict[str, Command]:
     """Return the commands that this package's extensions define, by name."""
-    return {command.name: command for extension in own_extensions() for command in extension.commands}
+    return _commands(own_extensions())
+
+
+def _commands(extensions: Iterable[Extension]) -> dict[str, Command]:
+    return {command.name: command for extension in extensions for command in extension.commands}
 
 
 def tools() -> dict[str, Tool]:
@@ -139,7 +143,11 @@ def targets() -> dict[str, Target]:
 
 def tables() -> dict[str, Table]:
     """Return the kinds of case files that this package's extensions read, by suffix."""
-    return {table.suffix: table for extension in own_extensions() for table in extension.tables}
+    return _tables(own_extensions())
+
+
+def _tables(extensions: Iterable[Extension]) -> dict[str, Table]:
+    return {table.suffix: table for extension in extensions for table in extension.tables}
 
 
 def formats() -> dict[str, Format]:
@@ -215,10 +223,7 @@ def find_command(name: str) -> Command | None:
     Raises:
         ExtensionError: an extension of another package cannot be used.
     """
-    if (known := commands().get(name)) is not None:
-        return known
-    foreign = (command for extension in foreign_extensions() for command in extension.commands)
-    return next((command for command in foreign if command.name == name), None)
+    return commands().get(name) or _commands(foreign_extensions()).get(name)
 
 
 def find_table(suffix: str) -> Table | None:
@@ -227,10 +232,7 @@ def find_table(suffix: str) -> Table | None:
     Raises:
         ExtensionError: an extension of another package cannot be used.
     """
-    if (known := tables().get(suffix)) is not None:
-        return known
-    foreign = (table for extension in foreign_extensions() for table in extension.tables)
-    return next((table for table in foreign if table.suffix == suffix), None)
+    return tables().get(suffix) or _tables(foreign_extensions()).get(suffix)
 
 
 def resolve(reference: str) -> Any:

@@ -214,6 +214,8 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "allow_empty": False,
         "allow_plain_http": False,
         "cluster_insecure": False,
+        "codequality": False,
+        "sarif": False,
         "html": True,
         "fail_on": "violation",
         "summary": True,

@@ -1,0 +1,1 @@
+"""Reports for other programs: SARIF, and GitLab's code quality."""
