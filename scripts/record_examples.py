@@ -1,16 +1,17 @@
 """Records the cassettes of the example suites with a scripted model server on this machine.
 
-    python -m scripts.record_examples [support financial retrieval refunds]
+    python -m scripts.record_examples [support financial retrieval refunds skill]
 
-No model answers: the server takes answers from the example's transcript or its rule-based analyst, and calls the
-suite's tools as a model would; the tools really run. Every cassette is recorded again, with a README.md that explains
-this.
+No model answers: the server takes answers from the example's transcript, script or rule-based analyst, and calls
+tools as a model would; the tools really run. `skill` needs claude on the PATH. Every cassette is recorded again, with a
+README.md that explains this.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,12 +23,13 @@ from typing import Any
 import click
 import yaml
 
+from tests.extensions.agent_programs.scripted_server import Step, serving
 from tests.llm.models import Answer, FakeModels, Request, ToolCall
 from tests.llm.models.values import Rule
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CASSETTE = "cassette"
-NAMES = ("support", "financial", "retrieval", "refunds")
+NAMES = ("support", "financial", "retrieval", "refunds", "skill")
 _TIMEOUT_S = 300
 _LABEL = """# Recorded from a scripted server
 
@@ -45,7 +47,7 @@ Answerer = Callable[[str, list[dict[str, str]]], dict[str, Any]]
 def main(names: tuple[str, ...]) -> None:
     """Record the cassettes of the given examples, of all by default."""
     for name in names or NAMES:
-        count = record(EXAMPLES / name)
+        count = (record_trials if name == "skill" else record)(EXAMPLES / name)
         click.echo(f"examples/{name}/{CASSETTE}: {count} calls")
 
 
@@ -86,6 +88,52 @@ def record(example: Path) -> int:
             raise click.ClickException("\n".join([finished.stdout, finished.stderr, *models.violations]))
     (cassette / "README.md").write_text(_LABEL, encoding="utf-8")
     return len((cassette / "cassette.jsonl").read_bytes().splitlines())
+
+
+def record_trials(example: Path) -> int:
+    """Record the trials of an example whose target is a coding agent; return their number.
+
+    Raises:
+        click.ClickException: the run failed.
+    """
+    cassette = example / CASSETTE
+    shutil.rmtree(cassette, ignore_errors=True)
+    script: dict[str, Any] = yaml.safe_load((example / "script.yaml").read_text(encoding="utf-8"))
+    suite = yaml.safe_load((example / "agent.yaml").read_text(encoding="utf-8"))
+    plays = {case["input"]: script[case["name"]] for case in suite["test_cases"]}
+
+    def decide(said: list[tuple[str, str]], tools: dict[str, Any], whole: str) -> Step:
+        started = [(at, each) for at, (_, text) in enumerate(said) for asked, each in plays.items() if asked in text]
+        if not started:
+            return Step("text", "A side call.")
+        at, play = started[-1]
+        made = sum(role == "tool" for role, _ in said[at:])
+        if made == len(play["calls"]):
+            return Step("text", play["answer"])
+        [(tool, args)] = play["calls"][made].items()
+        folder = re.findall(r'orking directory: ?([^\s"\\\\<]+)', whole)[0]
+        return Step("call", tool=tool, args={key: text.replace("FOLDER", folder) for key, text in args.items()})
+
+    with serving(decide) as address, tempfile.TemporaryDirectory() as home:
+        environ = {"HOME": home, "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", "PATH": os.environ["PATH"]}
+        command = ("-m", "holodeck_action.cli", "run", "agent.yaml", "--record", CASSETTE, "--output-dir")
+        finished = subprocess.run(
+            [sys.executable, *command, f"{home}/out"],
+            cwd=example,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    if finished.returncode != 1:
+        raise click.ClickException(finished.stdout + finished.stderr)
+    label = _LABEL.replace(
+        "The answers in this folder are no model's: they come",
+        "The program that answered is real. Its model is not: the answers come",
+    )
+    (cassette / "README.md").write_text(label, encoding="utf-8")
+    return len((cassette / "trials.jsonl").read_bytes().splitlines())
 
 
 def _answering(example: Path) -> Rule:

@@ -62,6 +62,15 @@ RETRIEVAL = Example(
     },
     quarantined={"retiring-at-63": ("quarantined until 2099-12-31", "missed: pension-4")},
 )
+SKILL = Example(
+    "skill",
+    cases=8,
+    failed={
+        "no-refund-twice": ("1 failed: test_refund_twice",),
+        "refund-in-the-ledger": ("larkfield/refunds.py was not changed", "1 failed: test_a_refund_is_a_line"),
+        "a-test-that-fails": ("tests/test_orders.py must not be changed", "1 failed: test_total_with_discount"),
+    },
+)
 ALL = [pytest.param(example, id=example.name) for example in (SUPPORT, FINANCIAL, RETRIEVAL)]
 
 
@@ -73,9 +82,10 @@ def copied(project: Project, example: Example) -> Project:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("example", ALL)
+@pytest.mark.parametrize("example", [*ALL, pytest.param(SKILL, id="skill", marks=pytest.mark.needs("agent_programs"))])
 def test_it_fails_where_it_is_meant_to_and_says_why(copied: Project, example: Example) -> None:
-    finished, record = copied.evaluate("--concurrency", "2")
+    replayed = ("--replay", "cassette") if example is SKILL else ()
+    finished, record = copied.evaluate("--concurrency", "2", *replayed)
     assert finished.code == 1, finished.stderr
     outcomes = {case["id"]: case for case in copied.verdict()["cases"]}
     assert len(outcomes) == example.cases
@@ -100,7 +110,7 @@ def test_the_record_does_not_depend_on_the_concurrency(copied: Project, example:
     assert canonical_json(alone) == canonical_json(together)
 
 
-@pytest.mark.parametrize("example", ALL)
+@pytest.mark.parametrize("example", [*ALL, pytest.param(SKILL, id="skill")])
 def test_its_readme_lists_the_cases_that_fail(copied: Project, example: Example) -> None:
     rows = re.findall(r"^\| (?!case |---)(.+?) \|", (copied.folder / "README.md").read_text(encoding="utf-8"), re.M)
     listed = {re.sub(r"\W+", "-", name.removesuffix(" (quarantined)").lower()) for name in rows}

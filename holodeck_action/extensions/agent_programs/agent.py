@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.trajectory import NO_END, Ended, Tokens, Trajectory
 from holodeck_action.extensions.agent_programs.workspace import (
+    MOST_BYTES,
     Snapshot,
     WorkspaceError,
     changes,
@@ -42,10 +43,11 @@ from holodeck_action.extensions.agent_programs.workspace import (
 )
 from holodeck_action.llm.cassette.recorded_calls import Recording
 from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.record.disk import write_new
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, ReplyFact, Session
-from holodeck_action.text.foreign import Redact
+from holodeck_action.text.foreign import Redact, open_file
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.bounded_programs import ProgramError, run_program
 from holodeck_action.workers.permission import CodeAllowed
@@ -101,8 +103,7 @@ def build_agent(
     names = (*COMMON, *adapter.passes, *target.env)
     passed = {name: environ[name] for name in names if environ.get(name)}
     git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
-    # A replay starts no program that could look for instructions in parent folders.
-    machine = Machine(program, None if replays else git, passed, code)
+    machine = Machine(program, git, passed, code)
     turns = None
     if recording is not None:
         turns = RecordedTurns(recording, target, "" if fixture is None else tree_digest(fixture))
@@ -189,11 +190,42 @@ class AgentProgram(Agent):
         workspace = places[0]
         if self.fixture is not None:
             copy_folder(self.fixture, workspace)
-        if self.git is not None:
+        if self.git is not None and not (self.recorded and self.recorded.replays):
             # A repository of its own stops the search for instructions and skills in parent folders.
             for words in (("init", "-q"), ("add", "-A", "-f"), ("commit", "-q", "--allow-empty", "-m", "start")):
                 self._run_git(folder, words)
         return snapshot(workspace)
+
+    def ignored(self, names: Sequence[str], folder: Path) -> Container[str]:
+        """Return those of some paths that the fixture's own .gitignore leaves out, which the agent cannot change.
+
+        Raises:
+            WorkspaceError: Git cannot tell.
+        """
+        if self.git is None or self.fixture is None or not names:
+            return ()
+        environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath)}
+        bare = str(folder / "ignoring.git")
+        asked = folder / f"changed-{time.monotonic_ns()}"
+        write_new(asked, ["\0".join(names).encode("utf-8", "surrogateescape")])
+        tells = ("--git-dir", bare, "--work-tree", str(self.fixture), "check-ignore", "--no-index", "-z", "--stdin")
+        try:
+            with open_file(asked, None) as file:
+                for words, given in ((("init", "-q", "--bare", bare), None), (tells, file)):
+                    told = run_program(
+                        [self.git, *words],
+                        environ,
+                        code=self.code,
+                        timeout_s=_GIT_S,
+                        max_bytes=MOST_BYTES,
+                        folder=self.fixture,
+                        input_file=given,
+                    )
+        except (OSError, ProgramError) as error:
+            raise WorkspaceError(f"has changes that Git cannot compare with .gitignore: {error}") from None
+        if told.code not in (0, 1):
+            raise WorkspaceError(f"has a .gitignore that Git cannot read (exit code {told.code})")
+        return {*os.fsdecode(told.output.parse(bytes)).split("\0")}
 
     def _run_git(self, folder: Path, words: Sequence[str]) -> None:
         environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath), "HOME": str(folder / "home")}
@@ -296,7 +328,7 @@ class AgentSession(Session):
         lines = played.finished.stored_lines(self._agent.adapter, self._folder / "home", self._session)
         try:
             after = snapshot(self.workspace)
-            files = stored_changes(self.workspace, self._recorded_until, after)
+            files = stored_changes(self.workspace, self._recorded_until, after, recorded.redact)
         except WorkspaceError as error:
             raise AgentError(f"the workspace {error}", "cassette_unwritable") from None
         recorded.keep(request, played, lines, self._folder, files)
@@ -331,7 +363,7 @@ class AgentSession(Session):
         Raises:
             WorkspaceError: the workspace cannot be read.
         """
-        facts = changes(self.workspace, self._before, self._agent.fixture)
+        facts = self._changes()
         paths = sorted({path for check in checks for path in check.kept_paths()})
         facts["files"] = {name: _kept_file(self.workspace, name) for name in paths}
         only = [check.changed.only for check in checks if isinstance(check, ChangedMetric) and check.changed.only]
@@ -341,6 +373,10 @@ class AgentSession(Session):
             for number, (key, command) in enumerate(commands.items())
         }
         return facts
+
+    def _changes(self) -> dict[str, Any]:
+        agent = self._agent
+        return changes(self.workspace, self._before, agent.fixture, lambda names: agent.ignored(names, self._folder))
 
     def _exam(
         self, number: int, command: CommandConditions, changed: Sequence[Any], only: Sequence[str] | None
@@ -375,7 +411,7 @@ class AgentSession(Session):
         agent = self._agent
         trajectory = self._running.so_far().trajectory(agent.adapter, self._folder / "home", self._session)
         try:
-            done = changes(self.workspace, self._before, agent.fixture)
+            done = self._changes()
         except WorkspaceError:
             done = {}
         return partial_of(self._of_turn(trajectory), self.workspace, agent.target, done)

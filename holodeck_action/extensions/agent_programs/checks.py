@@ -5,6 +5,7 @@ They read the facts that the session stored in the reply's metadata, so that sto
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -26,6 +27,7 @@ from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, NonBlank, Number, WrittenText
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Pattern = Annotated[NonBlank, AfterValidator(check_pattern)]
 """A regular expression."""
@@ -290,11 +292,18 @@ class ChangedMetric(WorkspaceCheck):
     changed: ChangedConditions
     """The conditions. Example: `{only: ["src/**"], never: ["tests/**"], max_files: 5}`."""
 
+    def base_name(self, k: int | None) -> str:
+        """Return the type with the conditions."""
+        given = self.changed.model_dump(exclude_none=True)
+        words = (f"{name} {' '.join(value) if isinstance(value, list) else value}" for name, value in given.items())
+        return f"changed {format_text(', '.join(words), 60)}"
+
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the changes meet all conditions."""
         entries = facts.get("changed")
         if not isinstance(entries, Sequence):
             raise EvaluationError("it is unknown what the trial changed", code="missing_input")
+        entries = [entry for entry in entries if not entry.get("ignored")]
         paths = [str(entry["path"]) for entry in entries]
         wanted, problems = self.changed, []
         outside = [path for path in paths if wanted.only is not None and not _matches_any(path, wanted.only)]
@@ -304,14 +313,14 @@ class ChangedMetric(WorkspaceCheck):
         problems += [f"{_named(outside)} may not be changed"] if outside else []
         problems += [f"{each} was not changed" for each in missing]
         if wanted.max_files is not None and len(paths) > wanted.max_files:
-            problems.append(f"{format_count(len(paths), 'files')} were changed, at most {wanted.max_files} may be")
+            problems.append(f"{format_count(len(paths), 'files')} changed, at most {wanted.max_files} may")
         if wanted.max_lines is not None:
             counts = [entry.get(key) for entry in entries for key in ("added_lines", "removed_lines")]
             if None in counts:
                 unknown = next(entry["path"] for entry in entries if entry.get("added_lines") is None)
                 problems.append(f"the lines of {unknown} cannot be counted, because it is no small text")
             elif (lines := sum(counts)) > wanted.max_lines:
-                problems.append(f"{format_count(lines, 'lines')} were changed, at most {wanted.max_lines} may be")
+                problems.append(f"{format_count(lines, 'lines')} changed, at most {wanted.max_lines} may")
         if problems:
             return False, "; ".join(problems)
         return True, f"{_named(paths)} changed, as allowed" if paths else "nothing was changed"
@@ -423,12 +432,36 @@ class CommandMetric(WorkspaceCheck):
             message = f"{format_text(wanted.run)} could not be started: {_last_line(output)}"
             raise EvaluationError(message, code="cannot_start")
         if ended != wanted.exit:
-            return False, f"{wanted.run}: exit code {ended}, expected {wanted.exit}: {_last_line(output)}"
+            failed = failed_tests(output)
+            code = f"exit code {ended}, expected {wanted.exit}"
+            return False, f"{failed}; {code}" if failed else f"{code}: {_last_line(output)}"
         for name, conditions in (("stdout", wanted.stdout), ("stderr", wanted.stderr)):
             problem = None if conditions is None else conditions.problem(str(found.get(name)))
             if problem is not None:
-                return False, f"{wanted.run}: its {name} {problem}; it ends with {_last_line(str(found.get(name)))}"
-        return True, f"{wanted.run}: exit code {ended}"
+                return False, f"its {name} {problem}; it ends with {_last_line(str(found.get(name)))}"
+        return True, f"exit code {ended}"
+
+
+_FAILED_TEST = lazy_pattern(
+    r"^(?:"
+    r"FAILED \S+?::(?P<pytest>.+?)(?: - .*)?$"
+    r"|(?:FAIL|ERROR): (?P<unittest>test\w*)"
+    r"|\s*--- FAIL: (?P<go>\S+)"
+    r"|not ok \d+ (?:- )?(?P<tap>.+)$"
+    r"|test (?P<cargo>\S+) \.\.\. FAILED"
+    r"|\s*[✕✗×] (?P<others>.+?)(?: \(?\d+ ?ms\)?)?$"
+    r")",
+    re.MULTILINE,
+)
+"""Lines in which test programs name a test that failed."""
+
+
+def failed_tests(output: str) -> str:
+    """Return the number and the names of the tests that failed, as `2 failed: test_a, test_b`; empty if the output
+    names none."""
+    found = [next(name for name in line.groups() if name) for line in _FAILED_TEST.finditer(output)]
+    names = [*dict.fromkeys(format_text(name.strip(), 80) for name in found)]
+    return f"{len(names)} failed: {_named(names)}" if names else ""
 
 
 def _last_line(text: str) -> str:
@@ -469,7 +502,11 @@ class CalledMetric(WorkspaceCheck):
 
     def base_name(self, k: int | None) -> str:
         """Return the type with the tool."""
-        return f"called {format_text(self.called.tool, 40)}"
+        wanted = self.called
+        given = {name: each.matches for name, each in (wanted.args or {}).items()}
+        given |= {} if wanted.never is None else {"never": wanted.never.matches}
+        words = [f" {name} {format_text(text, 40)}" for name, text in given.items()]
+        return f"called {format_text(wanted.tool, 40)}{''.join(words)}"
 
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the calls meet all conditions."""
@@ -551,7 +588,8 @@ class SkillMetric(WorkspaceCheck):
 
     def base_name(self, k: int | None) -> str:
         """Return the type with the skill."""
-        return f"skill {format_text(self.skill.used or self.skill.never or '', 40)}"
+        words = "skill" if self.skill.used else "no skill"
+        return f"{words} {format_text(self.skill.used or self.skill.never or '', 40)}"
 
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the skill was used, or not."""

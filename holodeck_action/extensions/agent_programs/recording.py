@@ -48,6 +48,10 @@ class RecordedTurns:
         settings = target.model_dump(mode="json", exclude={"workspace"}, exclude_defaults=True)
         self._asked = {**settings, "workspace": digest}
 
+    def redact(self, text: str) -> str:
+        """Return a text without the declared secrets."""
+        return self._redactor.text(text)
+
     def request(self, trial: int, prompts: Sequence[str]) -> dict[str, Any]:
         """Return all that decides about a turn: the target's settings, the workspace, and the prompts so far."""
         asked: dict[str, Any] = self._redactor.value({**self._asked, "repeat": trial, "prompts": [*prompts]})
@@ -73,7 +77,7 @@ class RecordedTurns:
             restore(folder / "workspace", told["files"])
             output, errors = (Foreign(each.encode("utf-8", "replace")) for each in (text, told["stderr"]))
             finished = Finished(output, errors, told["exit_code"], told["stopped"])
-        except (KeyError, TypeError, AttributeError, OSError, WorkspaceError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OSError, WorkspaceError) as error:
             place = self._entries.documents.describe_location(key)
             raise AgentError(f"the recorded turn {place} cannot be used: {error}", "cassette_unreadable") from None
         return PlayedTurn(finished, entry.answer.latency_s)

@@ -6,14 +6,15 @@ import difflib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
-from holodeck_action.text.foreign import Foreign, ForeignError, RefusedFileError, read_file
+from holodeck_action.text.foreign import Foreign, ForeignError, Redact, RefusedFileError, read_file
 
 MOST_FILES = 20_000
 """Maximum number of files in a workspace."""
@@ -146,17 +147,18 @@ def copy_file(root: Path, name: str, to: Path, most_bytes: int, *, replace: bool
         raise WorkspaceError(f"has a file that cannot be copied, {name}: {error.strerror}") from None
 
 
-def stored_changes(folder: Path, before: Snapshot, after: Snapshot) -> dict[str, Any]:
+def stored_changes(folder: Path, before: Snapshot, after: Snapshot, redact: Redact) -> dict[str, Any]:
     """Return the files that differ between two snapshots, with their contents, as JSON values for a recording.
 
     Args:
         folder: the workspace.
         before: its files before.
         after: its files now.
+        redact: removes secrets from contents.
 
     Returns:
-        For each path None if it was deleted, else `link`, the target of a link, or `text` (other bytes than UTF-8 are
-        lone surrogates) and `executable`.
+        For each path None if it was deleted, else `link`, the target of a link, or `text` or `base64`, and
+        `executable`.
 
     Raises:
         WorkspaceError: the changes are too large, or a file cannot be read.
@@ -175,13 +177,21 @@ def stored_changes(folder: Path, before: Snapshot, after: Snapshot) -> dict[str,
             else:
                 content = read_file(path, left, follow_links=False).parse(bytes)
                 left -= len(content)
-                text = content.decode("utf-8", "surrogateescape")
-                found[name] = {"text": text, "executable": entry.executable}
+                found[name] = {**_stored_content(content, redact), "executable": entry.executable}
         except OSError as error:
             raise WorkspaceError(f"has a change that cannot be recorded, {name}: {error.strerror}") from None
         if len(found) > MOST_KEPT_FILES:
             raise WorkspaceError(f"has more than {MOST_KEPT_FILES:,} changed files, which are too many to be recorded")
     return found
+
+
+def _stored_content(content: bytes, redact: Redact) -> dict[str, str]:
+    clean = redact(content.decode("utf-8", "surrogateescape"))
+    try:
+        clean.encode()
+    except UnicodeEncodeError:
+        return {"base64": b64encode(clean.encode("utf-8", "surrogateescape")).decode()}
+    return {"text": clean}
 
 
 def restore(folder: Path, files: Mapping[str, Any]) -> None:
@@ -206,31 +216,39 @@ def restore(folder: Path, files: Mapping[str, Any]) -> None:
         if "link" in stored:
             os.symlink(stored["link"], path)
         else:
-            write_new(path, [stored["text"].encode("utf-8", "surrogateescape")], UNSYNCED_DISK)
+            content = stored["text"].encode() if "text" in stored else b64decode(stored["base64"])
+            write_new(path, [content], UNSYNCED_DISK)
             os.chmod(path, 0o755 if stored["executable"] else 0o644)
 
 
-def changes(folder: Path, before: Snapshot, original: Path | None) -> dict[str, Any]:
+def changes(
+    folder: Path,
+    before: Snapshot,
+    original: Path | None,
+    ignored: Callable[[Sequence[str]], Container[str]],
+) -> dict[str, Any]:
     """Return the changes of a workspace since a snapshot, as JSON values for the record.
 
     Args:
         folder: the workspace.
         before: its files before.
         original: the folder of which it is a copy; None if it was empty.
+        ignored: returns those of some paths that the workspace's own .gitignore leaves out.
 
     Returns:
         `changed`: each file with `path`, `change` (`added`, `modified` or `deleted`), `sha256`, `added_lines` and
-        `removed_lines` (None unless the file is a small text); `difference`: a unified difference of the
-        texts; `difference_cut`: whether it was cut.
+        `removed_lines` (None unless the file is a small text), and `ignored` if it is left out; `difference`: a
+        unified difference of the texts; `difference_cut`: whether it was cut.
 
     Raises:
         WorkspaceError: the workspace cannot be read.
     """
     after = snapshot(folder)
-    found, shown, size, cut = [], [], 0, False
-    for name in sorted({*before, *after}):
-        if before.get(name) == after.get(name):
-            continue
+    found: list[dict[str, Any]] = []
+    shown, size, cut = [], 0, False
+    names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    left_out = ignored(names)
+    for name in names:
         lines = _difference(name, original, folder, before.get(name), after.get(name))
         change = "added" if name not in before else "modified" if name in after else "deleted"
         counts = (None, None) if lines is None else tuple(sum(map(_is_change(sign), lines[2:])) for sign in "+-")
@@ -238,6 +256,9 @@ def changes(folder: Path, before: Snapshot, original: Path | None) -> dict[str, 
         found.append(
             {"path": name, "change": change, "sha256": digest, "added_lines": counts[0], "removed_lines": counts[1]}
         )
+        if name in left_out:
+            found[-1]["ignored"] = True
+            continue
         for line in lines or ():
             size += len(line) + 1
             cut |= size > _MOST_DIFFERENCE

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -110,6 +110,7 @@ def _text(content: Any) -> str:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     numbers = count(1)
+    decide: Callable[[list[tuple[str, str]], dict[str, Any], str], Step] = staticmethod(decide)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -174,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
             ("tool" if str(item.get("type")).endswith("_output") else item.get("role", ""), _text(item.get("content")))
             for item in given
         ]
-        step = decide(said, tools, json.dumps(body))
+        step = self.decide(said, tools, json.dumps(body))
         if self._other(step):
             return
         item: Json = {"type": "message", "id": self._id("msg"), "role": "assistant", "status": "completed"}
@@ -201,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, body: Json) -> None:
         tools = {each["function"]["name"]: each["function"].get("parameters", {}) for each in body.get("tools", [])}
         said = [(each["role"], _text(each.get("content"))) for each in body["messages"]]
-        step = decide(said, tools, json.dumps(body))
+        step = self.decide(said, tools, json.dumps(body))
         if self._other(step):
             return
         delta: Json = {"role": "assistant", "content": step.text}
@@ -243,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
             said += [("tool", "") for part in parts if part["type"] == "tool_result"]
             said += [(message["role"], part["text"]) for part in parts if part["type"] == "text"]
-        step = decide(said, tools, json.dumps(body))
+        step = self.decide(said, tools, json.dumps(body))
         if self._other(step):
             return
         usage = {
@@ -275,9 +276,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def serving(decide: Callable[[list[tuple[str, str]], dict[str, Any], str], Step] = decide) -> Iterator[str]:
     """Serve on loopback; yields the address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    handler = type("Handler", (_Handler,), {"decide": staticmethod(decide)})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

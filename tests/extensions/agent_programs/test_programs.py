@@ -109,6 +109,7 @@ def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program
     assert not (project.folder / "shop" / "notes.txt").exists()
 
 
+FAILING = "FAILED t/a.py::test_a[x y] - no\\n--- FAIL: TestB (0.1s)\\n  ✕ says hello (5 ms)\\n"
 CHECKS: dict[str, tuple[dict[str, Any], str]] = {
     "exists": ({"file": {"path": "notes.txt"}}, ""),
     "contains": ({"file": {"path": "notes.txt", "contains": "hello"}}, ""),
@@ -125,7 +126,7 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
     "only": ({"changed": {"only": ["notes.*"], "max_files": 1, "max_lines": 1}}, ""),
     "outside": ({"changed": {"only": ["src/**"]}}, "notes.txt may not be changed"),
     "forbidden": ({"changed": {"never": ["**/notes.txt"]}}, "notes.txt must not be changed"),
-    "nothing": ({"changed": {"max_files": 0}}, "1 file were changed, at most 0 may be"),
+    "nothing": ({"changed": {"max_files": 0}}, "1 file changed, at most 0 may"),
     "wanted": ({"changed": {"any": ["src/refund.py"]}}, "src/refund.py was not changed"),
     "called": ({"called": {"tool": "command_*", "args": {"command": {"matches": "cat notes"}}}}, ""),
     "other arguments": ({"called": {"tool": "command_execution", "args": {"command": {"matches": "npm"}}}}, "other"),
@@ -135,7 +136,12 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
     "hidden": ({"command": {"run": "sh hidden/test.sh", "hidden": "hidden", "exit": 3}}, ""),
     "failing": ({"command": {"run": "sh hidden/test.sh", "hidden": "hidden"}}, "exit code 3, expected 0"),
     "no match": ({"file": {"path": "notes.txt", "matches": "^bye"}}, "has no match of /^bye/"),
-    "lines": ({"changed": {"max_lines": 0}}, "1 line were changed, at most 0 may be"),
+    "lines": ({"changed": {"max_lines": 0}}, "1 line changed, at most 0 may"),
+    "named tests": (
+        {"command": {"run": f"printf '{FAILING}'; exit 1"}},
+        "3 failed: test_a[x y], TestB, says hello; exit code 1",
+    ),
+    "ignored": ({"changed": {"only": ["notes.txt"], "never": ["*.log"], "max_lines": 1}}, ""),
     "stderr": ({"command": {"run": "echo no >&2", "stderr": {"matches": "^yes"}}}, "its stderr has no match of"),
     "stdout": ({"command": {"run": "echo no", "stdout": {"contains": "yes"}}}, "its stdout does not contain"),
     "no skill": ({"skill": {"used": "greeter"}}, "the skill greeter was not used"),
@@ -164,9 +170,14 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
 )
 def test_what_was_left_and_done_is_checked(project: Project) -> None:
     environ = install(project, "codex")
+    player = (project.folder / "bin" / "codex").read_text()
+    project.write(
+        "bin/codex", player.replace("exec ", "echo '*.txt' >> .git/info/exclude; printf '\\377' > a.log; exec ")
+    )
     project.write("hidden/test.sh", "grep -q hello notes.txt && echo refund is wrong && exit 3\n")
     project.write("golden.txt", "good bye\n")
     project.write("shop/AGENTS.md", "Be kind.\n")
+    project.write("shop/.gitignore", "*.log\n")
     project.write("shop/package.json", '{"scripts": {"test": "vitest"}}')
     project.write("shop/ci.yaml", "jobs: [{name: build}, {name: test}]\n")
     project.write("shop/pyproject.toml", '[project]\nversion = "1"\n')

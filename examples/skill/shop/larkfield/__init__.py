@@ -1,0 +1,1 @@
+"""The order service of Larkfield Coffee."""
