@@ -18,9 +18,8 @@ from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.history import NO_RUNS
 from holodeck_action.run.bases.base_suites import load_base_suites
-from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base, find_bases
+from holodeck_action.run.bases.baselines import attach_base, find_bases
 from holodeck_action.run.certain_end import case_order
-from holodeck_action.run.confirmation import base_of
 from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.model_calls import make_budget
@@ -77,8 +76,7 @@ def evaluate(suites: Sequence[Run], ui: Ui) -> Outcome:
         folders = suite_folders([(item.display_folder, item.suite.file) for item in suites], ui.folder)
         suites = [replace(item, folder=folder) for item, folder in zip(suites, folders, strict=True)]
         with ui.progress.phase("looking for the base and the history"):
-            bases = find_bases(suites, job)
-            suites = [_balance_shard(item, base) for item, base in zip(suites, bases, strict=True)]
+            suites = [_balance_shard(item) for item in find_bases(suites, job)]
             histories = histories_of(flags.history, job, ui.disk, ui.note)
             earlier = [None if sharded or histories is None else histories.of(item) for item in suites]
         _make_folders(suites, ui)
@@ -88,19 +86,19 @@ def evaluate(suites: Sequence[Run], ui: Ui) -> Outcome:
         scope.enter_context(closing(opened))
         stages = stages_of([item.suite for item in suites], flags)
         _clear_and_start_journals(opened, ui)
-        _announce_costs(opened, bases, ui)
+        _announce_costs(opened, ui)
         all_opened = tuple(opened)
         deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
         finished: list[Conclusion] = []
         kept: list[tuple[Run, Conclusion]] = []
         complete = blessed = True
-        for ready, base, past in zip(all_opened, bases, earlier, strict=True):
-            order = _order(ready, base, past, job, ui)
+        for ready, past in zip(all_opened, earlier, strict=True):
+            order = _order(ready, past, job, ui)
             executor = _executor_of(ready, stages, ui)
             stop = Stop()
             with _running(opened.pop(0), stages, ui):
-                done = run_to_end(run_sides(ready, ui, stop, deadline, executor, base, order))
-            record, results = attach_base(done[0], base_of(done, base))
+                done = run_to_end(run_sides(ready, ui, stop, deadline, executor, order))
+            record, results = attach_base(done)
             terms = Terms.against(None if results is None else results.results)
             concluded = conclude(record, terms, folder=ready.display_folder, earlier_runs=past or NO_RUNS)
             related = RelatedFiles(results, () if past is None else past.saved_lines)
@@ -150,24 +148,24 @@ def _with_bases(suites: Sequence[Run], job: Job, ui: Ui, scope: ExitStack) -> Se
     return [replace(item, base=base) for item, base in zip(suites, bases, strict=True)]
 
 
-def _balance_shard(suite: Run, base: Base | None) -> Run:
+def _balance_shard(suite: Run) -> Run:
     """Return the suite with its shard chosen by the durations of the base's cases; unchanged without shard or base."""
-    if suite.part is None or not isinstance(base, FoundBase):
+    base = suite.base_record
+    if suite.part is None or base is None:
         return suite
     shard = suite.part.shard
-    part = choose_part(suite.cases, shard.number, shard.count, durations_of(base.results.results.record))
+    part = choose_part(suite.cases, shard.number, shard.count, durations_of(base))
     return replace(suite, part=part)
 
 
-def _order(suite: Run, base: Base | None, kept_runs: KeptRuns | None, job: Job, ui: Ui) -> Sequence[int] | None:
+def _order(suite: Run, kept_runs: KeptRuns | None, job: Job, ui: Ui) -> Sequence[int] | None:
     """Return the order, as positions, in which cases run until the exit code is certain; None to run all cases."""
     if not suite.settings.stop_when_certain or suite.stored is not None:
         return None
     if job.base.on_default_branch:
         ui.note(f"{suite.place}: stop: certain has no effect on the default branch, whose results are later bases")
         return None
-    stored = base.results.results.record if isinstance(base, FoundBase) else None
-    return case_order(suite, stored, frozenset() if kept_runs is None else kept_runs.flaky_ids)
+    return case_order(suite, suite.base_record, frozenset() if kept_runs is None else kept_runs.flaky_ids)
 
 
 def _show_plan(suites: Sequence[Run], ui: Ui) -> Outcome:
@@ -183,7 +181,7 @@ def _show_plan(suites: Sequence[Run], ui: Ui) -> Outcome:
     opened = open_suites(suites, shared)
     with closing(opened):
         # Without the base's record, which is fetched when the run begins.
-        plan = _plan_text(opened, [None] * len(opened), ui.flags)
+        plan = _plan_text(opened, ui.flags)
     ui.stdout.write(plan)
     ui.stdout.flush()
     return Outcome(ExitCode.PASSED, plan=plan)
@@ -246,10 +244,10 @@ def _finish_journal(side: Run) -> None:
         side.journal.finish()
 
 
-def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], ui: Ui) -> None:
+def _announce_costs(suites: Sequence[Run], ui: Ui) -> None:
     """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
     if any(ready.resources.wire is not None and ready.settings.calls.mode != "replay" for ready in suites):
-        ui.stderr.write(_plan_text(suites, bases, ui.flags))
+        ui.stderr.write(_plan_text(suites, ui.flags))
         ui.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
         if ready.resources.budgets and ready.resources.own is None and ready.stored is None:
@@ -261,9 +259,9 @@ def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], ui: Ui) -> Non
             ui.note(f"{ready.place}: the budget does not limit {target}, only {limited}")
 
 
-def _plan_text(suites: Sequence[Run], bases: Sequence[Base], flags: Flags) -> str:
+def _plan_text(suites: Sequence[Run], flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
 
     # The head's probes hold for its base, too.
-    seen = [seen_passes(suite, base) for suite, base in zip(suites, bases, strict=True)]
+    seen = [seen_passes(suite) for suite in suites]
     return "".join(f"{line}\n" for line in plan_lines([suite.sides for suite in suites], flags, seen))

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.record.closure import WRITTEN, Closure, Digests
-from holodeck_action.record.record import Record
 from holodeck_action.run.identity import attached_files, content_digest, module_file
 from holodeck_action.run.options.settings import ModelCalls
-from holodeck_action.run.run import Run
+from holodeck_action.run.run import FoundBase, Run, join_sides
 from holodeck_action.run.used_files import file_digest, file_name
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout, repository_root
 from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.values import Suite
 
 
-def add_closures(sides: Sequence[Run], records: Sequence[Record], stored: Record | None) -> list[Record]:
-    """Return the records of a suite and its base with their closures.
+def add_closures(run: Run) -> Run:
+    """Return a run and its base that have ended, with their closures in their records."""
+    before = run.base.results.results.record.run.closure if isinstance(run.base, FoundBase) else None
+    head = _closure_of(run, {} if before is None else before.code)
+    closures = (head if side.as_base is None else _closure_beside(side, head) for side in run.sides)
+    return join_sides([_with_closure(side, each) for side, each in zip(run.sides, closures, strict=True)])
 
-    Args:
-        sides: the suite, and its base if one ran beside it.
-        records: their records.
-        stored: the record of an earlier run to compare with; None if there is none.
-    """
-    before = None if stored is None else stored.run.closure
-    head = _closure_of(sides[0], {} if before is None else before.code)
-    closures = [head, *(_closure_beside(side, head) for side in sides[1:])]
-    return [
-        replace(record, run=replace(record.run, closure=side.redactor.value(closure)))
-        for side, record, closure in zip(sides, records, closures, strict=True)
-    ]
+
+def _with_closure(side: Run, closure: Closure) -> Run:
+    record = side.record
+    return replace(side, ended=replace(record, run=replace(record.run, closure=side.redactor.value(closure))))
 
 
 def _closure_of(side: Run, before: Digests) -> Closure:

@@ -11,53 +11,27 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparison import changed_ids, count_gating
 from holodeck_action.decide.decision import Terms, decide
-from holodeck_action.record.base_results import make_base_results
-from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.record import CaseRecord
 from holodeck_action.record.stored_cases import MappedCases
-from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base
+from holodeck_action.run.bases.baselines import attach_base
 from holodeck_action.run.loop import run_trials
-from holodeck_action.run.open_suites import complete_record
-from holodeck_action.run.run import MissingBase, Run
+from holodeck_action.run.open_suites import complete
+from holodeck_action.run.run import Run, join_sides
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Available, FurtherTrials, Plan, Resumed
 
 
-def base_of(sides: Sequence[Run], stored: Base) -> Base:
-    """Return the results that a suite is compared with: those of the base that ran with it, or `stored`.
-
-    Args:
-        sides: the suite, and its base if one ran, with their records.
-        stored: results of an earlier run.
+def cases_to_confirm(head: Run) -> Sequence[str]:
+    """Return the ids of the regressed and undecided cases of a run with its base that get further trials, worst first;
+    empty if the exit code is certain.
     """
-    if len(sides) == 1:
-        missing = sides[0].base
-        return missing if isinstance(missing, MissingBase) else stored
-    record, role = sides[1].record, sides[1].as_base
-    assert record is not None
-    assert role is not None
-    return FoundBase(make_base_results(record), role.run)
-
-
-def cases_to_confirm(sides: Sequence[Run], made: Sequence[Record], stored: Base) -> Sequence[str]:
-    """Return the ids of the regressed and undecided cases that get further trials, worst first; empty if the exit code
-    is certain.
-
-    Args:
-        sides: the suite, and its base if one ran.
-        made: their records.
-        stored: results of an earlier run to compare with; None if there are none.
-    """
-    head = sides[0]
     settings = head.settings.baseline
-    if not head.confirms_regressions:
+    if not head.confirms_regressions or head.record.certain is not None:
         return ()
-    records = [complete_record(side, record) for side, record in zip(sides, made, strict=True)]
-    if any(record.stopped is not None and record.run.shard is None for record in records):
+    head = join_sides([complete(side) for side in head.sides])
+    if any(side.record.stopped is not None and side.record.run.shard is None for side in head.sides):
         return ()
-    if records[0].certain is not None:
-        return ()
-    done = [replace(side, record=record) for side, record in zip(sides, records, strict=True)]
-    record, results = attach_base(done[0], base_of(done, stored))
+    record, results = attach_base(head)
     if results is None:
         return ()
     comparison = decide(record, Terms.against(results.results)).comparison
@@ -68,21 +42,18 @@ def cases_to_confirm(sides: Sequence[Run], made: Sequence[Record], stored: Base)
     return [*regressed, *undecided][: settings.confirm.cases]
 
 
-async def ask_again(
-    side: Run, record: Record, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop
-) -> Record:
-    """Run further trials of cases, and return the record with these trials added.
+async def ask_again(side: Run, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop) -> Run:
+    """Run further trials of cases, and return the run with these trials in its record.
 
     Args:
         side: the suite or its base.
-        record: its record.
         ids: ids of the cases, as in the records; those that this side does not have are ignored.
         extra_trials: number of further trials of each case.
         trials: runs one trial.
         lane: gives each session a slot.
         stop: can end the trials early.
     """
-    redactor = side.redactor
+    redactor, record = side.redactor, side.record
     known = {redactor.case_id(case.id, case.content_hash): case for case in side.cases}
     names = [name for name in ids if name in known]
     cases = [known[name] for name in names]
@@ -99,4 +70,4 @@ async def ask_again(
         return replace(case, confirmation=found.get(case.id, ()))
 
     changed = tuple(map(add, record.cases)) if isinstance(record.cases, tuple) else MappedCases(record.cases, add)
-    return replace(record, cases=changed)
+    return replace(side, ended=replace(record, cases=changed))

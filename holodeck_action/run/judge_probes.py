@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action.record.judge_probe import JudgeProbe
-from holodeck_action.run.bases.baselines import Base, FoundBase
-from holodeck_action.run.run import Run
+from holodeck_action.run.run import FoundBase, Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.suite.model.base_sources import parse_source
@@ -29,12 +28,15 @@ NOT_RECORDED = (
 )
 
 
-def seen_passes(suite: Run, base: Base) -> Mapping[str, JudgeProbe]:
+def seen_passes(suite: Run) -> Mapping[str, JudgeProbe]:
     """Return the probes that the stored run of the base branch has seen pass, by identity; none of a file, and none if
     judges are always probed."""
-    if suite.settings.probe == "always" or not isinstance(base, FoundBase):
-        return {}
-    if parse_source(base.run.source)[0] == "file":
+    base = suite.base
+    if (
+        suite.settings.probe == "always"
+        or not isinstance(base, FoundBase)
+        or parse_source(base.run.source)[0] == "file"
+    ):
         return {}
     return {probe.identity: probe for probe in base.results.results.record.probes if probe.passed}
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from holodeck_action.decide.consumption import count_reused_verdicts
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.disk import Disk
-from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.run.identity import ImportedFiles, file_digests, named_modules, run_identity
 from holodeck_action.run.journal import (
@@ -35,7 +34,7 @@ from holodeck_action.run.model_calls import (
     model_environment,
 )
 from holodeck_action.run.preflight import unreported_gates
-from holodeck_action.run.run import MissingBase, Resources, Run
+from holodeck_action.run.run import FoundBase, MissingBase, Resources, Run
 from holodeck_action.run.used_files import UsedFiles
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
@@ -57,11 +56,11 @@ if TYPE_CHECKING:
     from holodeck_action.targets.own_model.own_agent import OwnAgent
 
 
-def complete_record(run: Run, record: Record) -> Record:
-    """Return the record of a run with the number and cost of model calls, judges' configurations and cards, notices
-    about model calls and embeddings, and a base's own gates added.
+def complete(run: Run) -> Run:
+    """Return a run that has ended with the number and cost of model calls, judges' configurations and cards, notices
+    about model calls and embeddings, and a base's own gates in its record.
     """
-    held, redactor = run.resources, run.redactor
+    held, redactor, record = run.resources, run.redactor, run.record
     if held.wire is not None:
         calls = replace(held.wire.model_calls, reused=count_reused_verdicts(record.cases))
         told = tuple(map(redactor.text, held.wire.notices))
@@ -76,7 +75,7 @@ def complete_record(run: Run, record: Record) -> Record:
         from holodeck_action.run.own_terms import with_own_terms
 
         record = with_own_terms(record, run.suite, run.as_base.own, model_environment(run), redactor)
-    return record
+    return replace(run, ended=record)
 
 
 def open_suites(
@@ -151,9 +150,9 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
 
 
 def _open_base(
-    run: Run, base: Run | MissingBase | None, receivers: Receivers, *, resume: bool
-) -> Run | MissingBase | None:
-    """Open the base that runs with a suite; return a `MissingBase` or None unchanged.
+    run: Run, base: Run | FoundBase | MissingBase | None, receivers: Receivers, *, resume: bool
+) -> Run | FoundBase | MissingBase | None:
+    """Open the base that runs with a suite; return another one unchanged.
 
     Raises:
         ConfigurationError: the base is required and cannot run.

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun, Record, TrialRecord
+from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.identity import ImportedFiles
@@ -47,6 +49,13 @@ class MissingBase(Struct, frozen=True):
     """The reason why a base is missing, and a remedy, in one sentence."""
 
     reason: str
+
+
+class FoundBase(Struct, frozen=True):
+    """The results of a base, and its description for the record."""
+
+    results: BaseResults
+    run: BaseRun
 
 
 class BaseSide(Struct, frozen=True):
@@ -147,13 +156,14 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     `variant` describes how a base differs from the suite in the file; empty if it does not differ.
 
     `folder` is the folder for results; None to write no files. `inputs` are what the trials depend on in addition to
-    the suite's files and target. `base` is the base that runs with the suite, or the reason why it does not run; None
-    if no base is requested. `as_base` describes this run as a base; None if it is not a base.
+    the suite's files and target. `base` is the base that runs with the suite, or the stored results of one, or the
+    reason why it is missing; None if no base is requested, or before it was looked for. `as_base` describes this run as
+    a base; None if it is not a base.
 
     `opened` is None before the run is open. `identity`, `digests` (of the files and settings that trials depend on) and
     `resumed` (the finished trials of an interrupted run) are empty without a folder. `exams` are the results of the
     judges' probes, empty before they were made. `journal` gets the trials; None if there is no folder, or before it was
-    started. `record` is None before the run has ended.
+    started. `ended` is the record; None before the run has ended.
     """
 
     settings: Settings
@@ -166,7 +176,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     variant: str = ""
     folder: GivenPath | None = None
     inputs: Mapping[str, Any] = {}
-    base: Run | MissingBase | None = None
+    base: Run | FoundBase | MissingBase | None = None
     as_base: BaseSide | None = None
     opened: Resources | None = None
     identity: Mapping[str, Any] = {}
@@ -174,7 +184,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     resumed: ResumedRun = ResumedRun({}, 0, ())
     exams: Exams = NO_EXAMS
     journal: Journal | None = None
-    record: Record | None = None
+    ended: Record | None = None
 
     def __repr__(self) -> str:
         # Short: asyncio formats its main task when it ends, with the task's result.
@@ -185,6 +195,19 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         """What is open for the run; only after it was opened."""
         assert self.opened is not None
         return self.opened
+
+    @property
+    def record(self) -> Record:
+        """The record of the run; only after it has ended."""
+        assert self.ended is not None
+        return self.ended
+
+    @property
+    def base_record(self) -> Record | None:
+        """The record of the base; None if there is none, or if the base runs with the suite and has not ended."""
+        if isinstance(self.base, Run):
+            return self.base.ended
+        return self.base.results.results.record if isinstance(self.base, FoundBase) else None
 
     @property
     def redactor(self) -> Redactor:
@@ -293,3 +316,8 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         for side in self.sides:
             if side.journal is not None:
                 side.journal.close()
+
+
+def join_sides(sides: Sequence[Run]) -> Run:
+    """Return the first of the sides of a run; the second one, if there is one, is its base."""
+    return replace(sides[0], base=sides[1]) if len(sides) > 1 else sides[0]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
 from msgspec.structs import replace
 
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.record.judge_probe import JudgeProbe
-from holodeck_action.record.record import Record
 from holodeck_action.reports.terminal.progress import CaseDisplay
-from holodeck_action.run.bases.baselines import Base, FoundBase
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.confirmation import ask_again, cases_to_confirm
 from holodeck_action.run.judge_probes import probe_judges, seen_passes
-from holodeck_action.run.open_suites import complete_record
-from holodeck_action.run.run import Run
+from holodeck_action.run.open_suites import complete
+from holodeck_action.run.run import Run, join_sides
 from holodeck_action.run.schedule import Slots, Stop, Trials
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stages import Executor
@@ -38,9 +35,8 @@ async def run_sides(
     stop: Stop,
     deadline: float | None,
     executor: Executor | None,
-    stored_base: Base,
     positions: Sequence[int] | None,
-) -> Sequence[Run]:
+) -> Run:
     """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
     Args:
@@ -50,12 +46,11 @@ async def run_sides(
         deadline: time at which the run is stopped, in seconds of the system's monotonic clock; None if there is no
             deadline.
         executor: runs the trials; None to run them in this process.
-        stored_base: results of an earlier run to compare with; None if there are none.
         positions: positions of the suite's cases in the order in which they run until the exit code is certain; None
             to run all cases. The base always runs all its cases.
 
     Returns:
-        The run, and its base if one ran, each with its record.
+        The run with its record, and with that of its base if one ran.
 
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
@@ -75,7 +70,7 @@ async def run_sides(
                 side.resources.wire.on_outage = stop.drain
         pool = await held.enter_async_context(grading_pool(ready))
         held.push_async_callback(ready.close)
-        sides = await _probe_judges(sides, seen_passes(ready, stored_base), pool, stop, ui)
+        sides = await _probe_judges(sides, pool, stop, ui)
         trials = [trial_runner(side, pool) for side in sides]
         if executor is not None:
             trials = [await held.enter_async_context(executor.open(stop, sides[0].exams))]
@@ -94,74 +89,53 @@ async def run_sides(
             )
             waiting = asyncio.create_task(_show_waiting(shown))
             try:
-                records = await asyncio.gather(*runs)
+                sides = await asyncio.gather(*runs)
             finally:
                 waiting.cancel()
-        records = await _confirm(sides, records, trials, stored_base, slots, stop, ui)
-        records = await _judge_pairs(sides, records, stored_base, stop, ui)
+        sides = await _confirm(sides, trials, slots, stop, ui)
+        sides = await _judge_pairs(sides, stop, ui)
         if ready.settings.gates.summary is not None:
-            records = [
-                await add_custom_summary(record, pool, side.redactor)
-                for side, record in zip(sides, records, strict=True)
-            ]
+            sides = [replace(side, ended=await add_custom_summary(side.record, pool, side.redactor)) for side in sides]
     _write_notices(sides, written, ui)
-    stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
-    if stopped is not None and records[0].ended_early is None:
+    head, *others = sides
+    stopped = next((side.record.ended_early for side in others if side.record.ended_early is not None), None)
+    if stopped is not None and head.record.ended_early is None:
         # A case that the base lacks may have got worse.
-        records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
-    done = [complete_record(side, record) for side, record in zip(sides, records, strict=True)]
-    earlier = stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
-    done = add_closures(sides, done, earlier)
-    return [replace(side, record=record) for side, record in zip(sides, done, strict=True)]
+        head = replace(head, ended=head.record.with_end(f"{stopped}; the base was not fully evaluated"))
+    return add_closures(join_sides([complete(side) for side in (head, *others)]))
 
 
-async def _probe_judges(
-    sides: Sequence[Run], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, ui: Ui
-) -> Sequence[Run]:
+async def _probe_judges(sides: Sequence[Run], pool: WorkerPool, stop: Stop, ui: Ui) -> Sequence[Run]:
     """Return the sides with the results of the judges' probes; the same metrics and judges grade both."""
     if sides[0].resources.judges is None:
         return sides
     with ui.progress.phase("probing the judges"):
-        head = await probe_judges(sides[0], seen, pool, stop)
+        head = await probe_judges(sides[0], seen_passes(sides[0]), pool, stop)
     others = Exams(errors=head.exams.errors)
     return [head, *(replace(side, exams=others) for side in sides[1:])]
 
 
-async def _confirm(
-    sides: Sequence[Run],
-    records: Sequence[Record],
-    trials: Sequence[Trials],
-    stored_base: Base,
-    slots: Slots,
-    stop: Stop,
-    ui: Ui,
-) -> list[Record]:
-    """Run further trials of the cases that got worse, and return the records with these trials added."""
-    ids = [] if stop.draining else cases_to_confirm(sides, records, stored_base)
+async def _confirm(sides: Sequence[Run], trials: Sequence[Trials], slots: Slots, stop: Stop, ui: Ui) -> Sequence[Run]:
+    """Run further trials of the cases that got worse, and return the sides with these trials in their records."""
+    ids = [] if stop.draining else cases_to_confirm(join_sides(sides))
     if not ids:
-        return [*records]
+        return sides
     more = sides[0].settings.baseline.confirm.trials
     with ui.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
-        asked = (
-            ask_again(side, record, ids, more, each, slots.lane(), stop)
-            for side, record, each in zip(sides, records, trials, strict=True)
-        )
+        asked = (ask_again(side, ids, more, each, slots.lane(), stop) for side, each in zip(sides, trials, strict=True))
         return await asyncio.gather(*asked)
 
 
-async def _judge_pairs(
-    sides: Sequence[Run], records: list[Record], stored_base: Base, stop: Stop, ui: Ui
-) -> list[Record]:
-    """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
-    ready, pairs = sides[0], registry.pairs()
-    if pairs is None or not any(map(compares_answers, ready.own_cases)):
-        return records
-    head, *others = records
-    base = others[0] if others else stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
+async def _judge_pairs(sides: Sequence[Run], stop: Stop, ui: Ui) -> Sequence[Run]:
+    """Return the sides with the evaluations of metrics that compare the suite's answers with the base's."""
+    head, pairs = join_sides(sides), registry.pairs()
+    if pairs is None or not any(map(compares_answers, head.own_cases)):
+        return sides
     with ui.progress.phase("comparing answers"):
-        head = await registry.resolve(pairs.judge)(ready, head, base, stop)
+        judged = await registry.resolve(pairs.judge)(head, head.record, head.base_record, stop)
     reason = "the base's answers are compared in the head's results"
-    return [head, *(registry.resolve(pairs.skip)(other, reason) for other in others)]
+    skipped = (registry.resolve(pairs.skip)(side.record, reason) for side in sides[1:])
+    return [replace(side, ended=record) for side, record in zip(sides, (judged, *skipped), strict=True)]
 
 
 async def _show_waiting(display: CaseDisplay) -> None:

@@ -52,8 +52,9 @@ async def run_suite(
     on_case: Callable[[CaseRecord], None],
     order: Sequence[Position] | None = None,
     change_plan: Callable[[Plan], Plan] = lambda plan: plan,
-) -> Record:
-    """Run a suite, or grade the answers of an earlier run again, and return the record, with any errors that occurred.
+) -> Run:
+    """Run a suite, or grade the answers of an earlier run again, and return the run with its record, with any errors
+    that occurred.
 
     Args:
         ready: the suite, with the journal that receives every newly finished trial.
@@ -135,7 +136,7 @@ async def run_suite(
         stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` joins all shards"
     about = () if shard is not None else tuple(answer_notices(records, most))
     job = workflow_job(ready.environ)
-    return replace(
+    record = replace(
         made,
         provenance=redactor.value(made.provenance),
         cases=records,
@@ -156,6 +157,7 @@ async def run_suite(
         certain=certain,
         consistent=consistent,
     )
+    return replace(ready, ended=record)
 
 
 def _provenance(ready: Run, flags: Flags) -> Provenance:

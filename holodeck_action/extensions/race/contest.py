@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from signal import Signals
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.consumption import Amounts, add_case_costs
 from holodeck_action.extensions.race.evidence import Bounds, Drop, Standing, start_race
@@ -20,7 +20,7 @@ from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.judge_probes import probe_judges
-from holodeck_action.run.open_suites import complete_record
+from holodeck_action.run.open_suites import complete
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Slots, Stop
@@ -221,7 +221,7 @@ async def run_race(
     def end_early(variant: int) -> None:
         everything.drain(stops[variant].reason or "a variant ended early")
 
-    async def run_variant(variant: int) -> Record:
+    async def run_variant(variant: int) -> Run:
         return await run_suite(
             contenders[variant],
             flags,
@@ -242,7 +242,7 @@ async def run_race(
         try:
             contenders = await _probe_judges(contenders, pool, everything)
             done = await asyncio.gather(*map(run_variant, range(len(contenders))))
-            records = [await _complete(record, each, pool) for record, each in zip(done, contenders, strict=True)]
+            records = [await _complete(each, pool) for each in done]
         finally:
             for each in contenders:
                 await each.close()
@@ -265,10 +265,10 @@ async def _probe_judges(contenders: Sequence[Run], pool: WorkerPool, stop: Stop)
     return found
 
 
-async def _complete(record: Record, open_suite: Run, pool: Any) -> Record:
+async def _complete(open_suite: Run, pool: WorkerPool) -> Record:
     """Return a variant's record with summaries and the totals of model calls."""
-    pairs = registry.pairs()
+    record, pairs = open_suite.record, registry.pairs()
     if pairs is not None and any(map(compares_answers, open_suite.own_cases)):
         record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
-    record = complete_record(open_suite, await add_custom_summary(record, pool, open_suite.redactor))
-    return add_closures([open_suite], [record], None)[0]
+    record = await add_custom_summary(record, pool, open_suite.redactor)
+    return add_closures(complete(replace(open_suite, ended=record))).record

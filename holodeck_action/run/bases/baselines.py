@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.record.base_results import NO_BASE, read_open_results, read_results_file
+from holodeck_action.record.base_results import NO_BASE, make_base_results, read_open_results, read_results_file
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.record.result_files import BaseResults, results_path
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.loading import with_lines
-from holodeck_action.run.run import MissingBase, Run
+from holodeck_action.run.run import FoundBase, MissingBase, Run
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, locate_problem, suite_problem
 from holodeck_action.suite.errors import Problem
@@ -31,19 +30,8 @@ if TYPE_CHECKING:
 _MOST_BYTES = 256 * 1024 * 1024
 
 
-class FoundBase(Struct, frozen=True):
-    """The results of a base, and its description for the record."""
-
-    results: BaseResults
-    run: BaseRun
-
-
-Base = FoundBase | MissingBase | None
-"""The base of a suite; None if no base is requested."""
-
-
-def find_bases(suites: Sequence[Run], job: Job) -> tuple[Base, ...]:
-    """Return the stored results to compare each suite with; None for a suite that is not compared with stored results.
+def find_bases(suites: Sequence[Run], job: Job) -> list[Run]:
+    """Return the suites, each with the stored results that it is compared with, if any.
 
     Args:
         suites: the suites.
@@ -53,16 +41,16 @@ def find_bases(suites: Sequence[Run], job: Job) -> tuple[Base, ...]:
         ConfigurationError: a results file that the user names cannot be used.
     """
     problems: list[str | LocatedProblem] = []
-    found: list[Base] = []
+    found: list[Run] = []
     stores: dict[tuple[Api, str], ResultsSource] = {}
     for item in suites:
         try:
-            found.append(_find_base(item, job, stores))
+            found.append(_with_base(item, job, stores))
         except RecordError as error:
             problems.append(_source_problem(item, str(error)))
     if problems:
         raise ConfigurationError(with_lines(problems, suites))
-    return tuple(found)
+    return found
 
 
 def _source_problem(prepared_suite: Run, message: str) -> str | LocatedProblem:
@@ -74,25 +62,29 @@ def _source_problem(prepared_suite: Run, message: str) -> str | LocatedProblem:
     return locate_problem(Problem(mark, "baseline.source", message), suite.folder, prepared_suite.display_folder)
 
 
-def _find_base(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+def _with_base(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Run:
     source = suite.settings.baseline.source
     if source is None or source == MERGE_BASE:
-        return None
+        return suite
     kind, name = parse_source(source)
-    if kind == "file":
-        return _read_base_file(suite, name, job)
+    found = _read_base_file(suite, name, job) if kind == "file" else _find_on_github(suite, job, stores)
+    return replace(suite, base=found)
+
+
+def _find_on_github(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> FoundBase | MissingBase:
+    """Return the results of the commit to compare with, or of an earlier commit."""
     from holodeck_action.github.bases.stored_results import NoResultsError
     from holodeck_action.github.rest.objects import ApiError
 
     try:
-        return _find_on_github(suite, job, stores)
+        return _find_stored(suite, job, stores)
     except NoResultsError as error:
         return MissingBase(str(error))
     except ApiError as error:
         return MissingBase(error.with_remedy("contents: read"))
 
 
-def _find_on_github(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+def _find_stored(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> FoundBase | MissingBase:
     """Return the results of the commit to compare with, or of an earlier commit; a `MissingBase` if there is no commit.
 
     Raises:
@@ -159,12 +151,14 @@ def _read_base_file(suite: Run, name: str, job: Job) -> FoundBase:
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit, replaced=replaced))
 
 
-def attach_base(run: Run, base: Base) -> tuple[Record, BaseResults | None]:
-    """Return the record of a run with the base's description, and the base's results (None if there are none)."""
-    record = run.record
-    assert record is not None
+def attach_base(run: Run) -> tuple[Record, BaseResults | None]:
+    """Return the record of a run with its base's description, and the base's results (None if there are none)."""
+    record, base = run.record, run.base
     if base is None:
         return record, None
+    if isinstance(base, Run):
+        assert base.as_base is not None
+        base = FoundBase(make_base_results(base.record), base.as_base.run)
     settings, accepted = run.settings.baseline, run.settings.on_changed_code
     if isinstance(base, MissingBase):
         return replace(record, baseline=RecordedBaseline(settings, None, base.reason, accepted)), None
