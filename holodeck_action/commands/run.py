@@ -17,12 +17,11 @@ from holodeck_action.record.folder import Claims, combined_suites
 from holodeck_action.record.result_files import results_path
 from holodeck_action.reports.terminal.progress import QuietProgress
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import load_suites
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.flags import LAST_RESULTS
 from holodeck_action.run.options.input_values import anchor_paths, output_dir_of, read_inputs
 from holodeck_action.run.options.request import failed_cases, flags_from, template_of
-from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.run.preflight import load_runs
 from holodeck_action.run.ui import Ui
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -54,7 +53,7 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
 
         with progress.phase("loading suites"):
             context = context.with_conversations()
-            prepared = prepare_suites(load_suites(flags.suites, context, on_found=clear, grades=True))
+            prepared = load_runs(context, clear)
         ui, kept = Ui(caller, flags, claims, progress, flags.output_dir, template), ""
         if ui.folder is None and not flags.dry_run:
             folder, kept = choose_results_folder(caller, claims)

@@ -221,7 +221,7 @@ def _executor_of(ready: Run, stages: Sequence[Stages], ui: Ui) -> Executor | Non
         ConfigurationError: an extension cannot run the trials.
     """
     own = [folder.path for folder in (ui.folder, ready.folder) if folder is not None]
-    counters = Counters(ready.resources.imported, ready.resources.used, ready.resources.budgets, ready.resources.wire)
+    counters = Counters(ready.resources.used, ready.resources.budgets, ready.resources.wire)
     return executor_of(stages, ready.staged, counters, ui.flags, own, UserOutput(ui.note, ui.stderr))
 
 

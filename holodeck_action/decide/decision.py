@@ -53,6 +53,11 @@ OWN_TERMS = Terms()
 
 
 def decide(record: Record, terms: Terms = OWN_TERMS, survey: RecordTotals | None = None) -> Verdict:
+    """Judge a record, see `decide_with_totals`."""
+    return decide_with_totals(record, terms, survey)[0]
+
+
+def decide_with_totals(record: Record, terms: Terms, survey: RecordTotals | None) -> tuple[Verdict, RecordTotals]:
     """Judge a record.
 
     Args:
@@ -61,8 +66,8 @@ def decide(record: Record, terms: Terms = OWN_TERMS, survey: RecordTotals | None
         survey: the totals of the record's cases; None to compute them.
 
     Returns:
-        The verdict. Its exit code is 1 if a gate is violated, else 4 if the run was stopped, else 3 if the run is
-        incomplete, else 0.
+        The verdict and the totals. The exit code is 1 if a gate is violated, else 4 if the run was stopped, else 3 if
+        the run is incomplete, else 0.
     """
     found = RecordTotals(record) if survey is None else survey
     inputs = found.inputs
@@ -74,7 +79,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, survey: RecordTotals | None
     else:
         gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
     exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.has_outcome)
-    return Verdict(
+    verdict = Verdict(
         outcome=_OUTCOMES[exit_code],
         exit_code=exit_code,
         reason=reason,
@@ -90,6 +95,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, survey: RecordTotals | None
         comparison=comparison,
         warnings=compared.warnings,
     )
+    return verdict, found
 
 
 def _compare_with_base(

@@ -6,7 +6,7 @@ once: for example, a turn does not repeat the reason of its trial.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -126,12 +126,8 @@ def verdict_head(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def written_cases(cases: Iterable[CaseVerdict]) -> Iterator[WrittenCase]:
-    """Convert the verdicts on cases to their form in the file."""
-    return map(_written_case, cases)
-
-
-def _written_case(case: CaseVerdict) -> WrittenCase:
+def written_case(case: CaseVerdict) -> WrittenCase:
+    """Return the verdict on a case in the form of the file."""
     return WrittenCase(
         id=case.id,
         outcome=case.outcome,

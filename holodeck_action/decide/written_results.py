@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.verdict import CombinedVerdict, Verdict
-from holodeck_action.decide.verdict_file import verdict_head, written_cases
+from holodeck_action.decide.verdict_file import verdict_head, written_case
 from holodeck_action.record.disk import DISK, Disk, stage_file, write_atomically
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import (
@@ -103,6 +104,5 @@ def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> N
     write_atomically(path, [to_json(verdict, 1), b"\n"], disk=disk)
 
 
-def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
-    yield from lines_of(verdict_head(verdict), map(to_json, written_cases(verdict.cases)))
-    yield END
+def _verdict_lines(verdict: Verdict) -> Iterable[bytes]:
+    return chain(lines_of(verdict_head(verdict), (to_json(written_case(case)) for case in verdict.cases)), [END])

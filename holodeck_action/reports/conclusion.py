@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.decision import OWN_TERMS, Terms, decide
+from holodeck_action.decide.decision import OWN_TERMS, Terms, decide_with_totals
 from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.verdict import Verdict
 from holodeck_action.record.record import Record
@@ -54,8 +54,8 @@ def conclude(
         survey: counts and sums over the record's cases; None to compute them.
         earlier_runs: earlier runs in a history; their notices are added to the report's.
     """
-    survey = RecordTotals(record) if survey is None else survey
-    verdict = replace(decide(record, terms, survey), results_digest=results_digest)
-    report = build_report(record, verdict, folder, earlier_runs.build_trend(record, verdict, terms.base), survey)
+    verdict, totals = decide_with_totals(record, terms, survey)
+    verdict = replace(verdict, results_digest=results_digest)
+    report = build_report(record, verdict, folder, earlier_runs.build_trend(record, verdict, terms.base), totals)
     report = replace(report, notices=(*report.notices, *earlier_runs.notices))
     return Conclusion(record, verdict, report, terms.base)

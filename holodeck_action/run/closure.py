@@ -15,7 +15,6 @@ from holodeck_action.run.options.settings import ModelCalls
 from holodeck_action.run.run import FoundBase, Run, join_sides
 from holodeck_action.run.used_files import file_digest, file_name
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout, repository_root
-from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.values import Suite
 
 
@@ -74,7 +73,7 @@ def _digest_beside(checkout: Checkout, name: str, head: Closure) -> str | None:
 def _grader_files(suite: Suite, case_functions: Iterable[str]) -> dict[str, str]:
     """Return the file of each reference to grading code, without installed packages."""
     found = {
-        each: module_file(suite, each) for each in sorted({*graders(suite), *metric_classes(suite), *case_functions})
+        each: module_file(suite, each) for each in sorted({*suite.graders, *suite.metric_classes, *case_functions})
     }
     return {each: file_name(suite.checkout, str(file)) for each, file in found.items() if file is not None}
 

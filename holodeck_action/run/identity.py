@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from holodeck_action import __version__
 from holodeck_action.record.record import SCHEMA_VERSION
-from holodeck_action.run.used_files import file_digest
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
-from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.model.targets import (
     AddedTarget,
     AnyTarget,
@@ -100,7 +98,7 @@ def _cases_digest(suite: Suite) -> str:
 def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
     """Yield the files of the modules of a suite's target and graders, except installed packages."""
     references = sorted(
-        {*graders(suite), *metric_classes(suite), *([target.reference] if isinstance(target, PythonTarget) else [])}
+        {*suite.graders, *suite.metric_classes, *([target.reference] if isinstance(target, PythonTarget) else [])}
     )
     yield from filter(None, (module_file(suite, reference) for reference in references))
 
@@ -131,56 +129,3 @@ def content_digest(checkout: Checkout, name: str | Path, max_bytes: int) -> str:
         while part := content.read(_CHUNK):
             digest.update(part)
     return digest.hexdigest()
-
-
-_MOST_FILES = 10_000
-"""Maximum number of imported files. User code reports these files, so their number must be limited."""
-_LONGEST_PATH = 4_096
-
-
-class ImportedFiles:
-    """Collects the files that worker processes report as imported, each once, with its digest."""
-
-    def __init__(self, checkout: Checkout, excluded: Iterable[Path] = ()) -> None:
-        """Create an empty collection.
-
-        Args:
-            checkout: the suite's checkout; files outside of it are ignored.
-            excluded: files to ignore because the identity of the run covers them already.
-        """
-        self._checkout = checkout
-        self._named = frozenset(os.path.relpath(path, checkout.folder) for path in excluded)
-        self._digests: dict[str, str | None] = {}
-        self._listener: Callable[[Mapping[str, str | None]], None] = lambda digests: None
-
-    def __call__(self, paths: Sequence[str]) -> None:
-        """Add files by their absolute paths. Excluded files and files added before are ignored."""
-        found: dict[str, str | None] = {}
-        for path in paths[: _MOST_FILES - len(self._digests)]:
-            # Relative, so that a checkout elsewhere can continue.
-            name = os.path.relpath(path, self._checkout.folder) if len(path) <= _LONGEST_PATH else ""
-            if name and name not in self._digests and name not in self._named:
-                found[name] = file_digest(self._checkout, name)
-        self.add_digests(found)
-
-    def add_digests(self, digests: Mapping[str, str | None]) -> None:
-        """Add the digests of files that were imported on another machine, from a copy of the checkout."""
-        found = {name: digest for name, digest in digests.items() if name not in self._digests}
-        self._digests |= found
-        if found:
-            self._listener(found)
-
-    def notify(self, listener: Callable[[Mapping[str, str | None]], None]) -> None:
-        """Call a listener with the digests collected so far, and with new ones when they are added."""
-        if self._digests:
-            listener(self._digests)
-        self._listener = listener
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the imported files that could be read, by path relative to the suite's folder."""
-        return {name: digest for name, digest in self._digests.items() if digest is not None}
-
-    def changed_files(self, imported: Mapping[str, str | None]) -> list[str]:
-        """Return the sorted names of the files whose content now differs from the given digests."""
-        return sorted(name for name, digest in imported.items() if file_digest(self._checkout, name) != digest)

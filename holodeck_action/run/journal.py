@@ -284,7 +284,7 @@ def read_progress(path: Path) -> RunProgress | None:
 
 def _read_journal(path: GivenPath, identity: Mapping[str, Any]) -> tuple[ResumedRun, Mapping[str, str | None]]:
     """Read the finished trials of an interrupted run, and the digests of the files that the suite's code imported, by
-    name (see `ImportedFiles`). Trials that met an outage, and incomplete, broken and edited lines of trials, are
+    name (see `UsedFiles`). Trials that met an outage, and incomplete, broken and edited lines of trials, are
     omitted.
 
     Raises:

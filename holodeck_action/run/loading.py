@@ -36,7 +36,7 @@ from holodeck_action.suite.configuration_errors import (
     target_problems,
 )
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
-from holodeck_action.suite.loader import graders, load_policy, load_suite
+from holodeck_action.suite.loader import load_policy, load_suite
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.targets import AnyTarget
 from holodeck_action.suite.values import Suite
@@ -362,11 +362,10 @@ def _load_all(
                 start_judging_libraries(suite, context.flags)
             used, functions = rows.used, tuple(rows.functions)
             loaded = LoadedSuite(suite, context, shown, found.variables, code, cards, case_functions=functions)
-            references = graders(suite)
-            if references:
+            if suite.graders:
                 loaded = with_python(loaded)
             watch = Watch(place.root_paths, used.extend)
-            wrong = asyncio.run(check_callables(loaded, references, watch=watch)) if references else {}
+            wrong = asyncio.run(check_callables(loaded, suite.graders, watch=watch)) if suite.graders else {}
         except SuiteError as error:
             lines += _locate_problems(error, path.parent, shown, place)
             continue
@@ -374,7 +373,7 @@ def _load_all(
             lines += error.problems
             continue
         for reference, message in wrong.items():
-            mark = references[reference]
+            mark = suite.graders[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
             lines.append(loaded.located(Problem(mark, field_name, message)))
         # The answers of another commit's suite are graded by the suite that is tested.

@@ -82,7 +82,6 @@ async def score_answer(
     pool = WorkerPool(folder, environ=environ, cwd=folder, size=1, code=NO_CODE, redact=redactor.text)
     try:
         scorer = TurnScorer(
-            suite,
             pool=pool,
             clock=SYSTEM_CLOCK.now,
             new_id=lambda: str(uuid.uuid4()),

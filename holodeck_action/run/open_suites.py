@@ -13,7 +13,7 @@ from holodeck_action.decide.consumption import count_reused_verdicts
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.disk import Disk
 from holodeck_action.record.result_files import BASE_FOLDER
-from holodeck_action.run.identity import ImportedFiles, file_digests, named_modules, run_identity
+from holodeck_action.run.identity import file_digests, named_modules, run_identity
 from holodeck_action.run.journal import (
     JOURNAL_FILE,
     Journal,
@@ -181,15 +181,10 @@ def _open(
 ) -> Run:
     """Open a run; if `head` is given, the run shares the head's wire, budgets and file readers."""
     settings, target, checkout = run.settings, run.target, run.suite.checkout
-    imported, used = ImportedFiles(checkout, named_modules(run.suite, target)), UsedFiles(checkout, run.context.started)
-
-    def note_tested(files: Sequence[str]) -> None:
-        imported(files)
-        used.add_tested(files)
-
+    used = UsedFiles(checkout, run.context.started, named_modules(run.suite, target))
     # One process for each conversation, as a turn's deadline runs while it waits for one.
     spans = bool(run.suite.policy.spans)
-    pool = run.worker_pool(settings.least_concurrency, redactor.text, on_import=note_tested, spans=spans)
+    pool = run.worker_pool(settings.least_concurrency, redactor.text, on_import=used.add_tested, spans=spans)
     files: CaseFiles | None = None
     simulated: tuple[Case, ...] = ()
     if run.stored is None:
@@ -208,7 +203,7 @@ def _open(
     agent: Agent | None = None
     if isinstance(target, ModelTarget):
         assert wire is not None
-        agent = own = make_own_agent(run, redactor, wire, files, note_tested)
+        agent = own = make_own_agent(run, redactor, wire, files, used.add_tested)
     elif run.stored is None:
         agent = build_agent(
             run.suite,
@@ -232,7 +227,6 @@ def _open(
         reuse=reuse,
         files=files,
         target_pool=pool,
-        imported=imported,
         used=used,
         redactor=redactor,
         users=users,
@@ -269,7 +263,7 @@ def _identify(run: Run, *, resume: bool) -> Run:
     identity = run.redactor.value({**identified, **shard, **run.inputs})
     resumed = run.resumed
     if resume:
-        resumed = read_for_resume(run.folder / JOURNAL_FILE, identity, run.resources.imported.changed_files)
+        resumed = read_for_resume(run.folder / JOURNAL_FILE, identity, run.resources.used.changed_files)
     known = {"the settings of the target": str(identified["target_digest"]), **digests}
     if environment is not None:
         known["the packages of its code"] = environment
@@ -324,7 +318,7 @@ def start_journals(suite: Run, disk: Disk, note: Callable[[str], None]) -> Run:
         raise ConfigurationError(
             [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
         ) from error
-    suite.resources.imported.notify(journal.append_imports)
+    suite.resources.used.notify(journal.append_imports)
     base = start_journals(suite.base, disk, note) if isinstance(suite.base, Run) else suite.base
     return replace(suite, journal=journal, base=base)
 

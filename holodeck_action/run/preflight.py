@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from msgspec import structs
 
@@ -12,7 +13,15 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.case_choice import check_bounds_attainable, choose_cases, unmatched_filters
 from holodeck_action.run.concurrency import with_growth
 from holodeck_action.run.conditions import unreported_tools_notices
-from holodeck_action.run.loading import LoadedSuite, check_callables, is_not_utf8, with_lines, with_python
+from holodeck_action.run.loading import (
+    LoadedSuite,
+    SuiteContext,
+    check_callables,
+    is_not_utf8,
+    load_suites,
+    with_lines,
+    with_python,
+)
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.options.settings import Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.run.run import Run
@@ -23,7 +32,6 @@ from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem
 from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.loader import metric_classes
 from holodeck_action.suite.model.policy import Gates, active_gates
 from holodeck_action.suite.model.targets import (
     OWN_MODEL,
@@ -39,6 +47,15 @@ from holodeck_action.targets.protocol import Agent
 
 REFUSED = "a run would be refused here: "
 """The beginning of a note about a missing requirement."""
+
+
+def load_runs(context: SuiteContext, on_found: Callable[[Sequence[Path]], None]) -> tuple[Run, ...]:
+    """Load the suites that the options name, and determine settings, cases and target of every suite.
+
+    Raises:
+        ConfigurationError: suites have problems; the error lists those of all suites.
+    """
+    return prepare_suites(load_suites(context.flags.suites, context, on_found=on_found, grades=True))
 
 
 def prepare_suites(suites: Sequence[LoadedSuite]) -> tuple[Run, ...]:
@@ -251,7 +268,7 @@ def check_python_target(loaded: LoadedSuite, target: AnyTarget) -> None:
 
 def metric_class_problems(loaded: LoadedSuite) -> list[str | LocatedProblem]:
     """Import a suite's own metric classes in a worker process; return a problem for each that cannot be imported."""
-    classes = metric_classes(loaded.suite)
+    classes = loaded.suite.metric_classes
     wrong = asyncio.run(check_callables(loaded, classes)) if classes else {}
     return [loaded.located(Problem(classes[reference], "metric", message)) for reference, message in wrong.items()]
 

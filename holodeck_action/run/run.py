@@ -14,7 +14,6 @@ from holodeck_action.record.record import BaseRun, Record, TrialRecord
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.conditions import unreported_tools_notices
-from holodeck_action.run.identity import ImportedFiles
 from holodeck_action.run.journal import Journal, ResumedRun
 from holodeck_action.run.loading import LoadedSuite, redactor_of_loaded
 from holodeck_action.run.options.settings import ModelCalls, Settings
@@ -120,7 +119,7 @@ class Resources(Struct, frozen=True):
     `budgets` limit the model calls; `charges` counts the calls that another agent reports, None if no budget limits
     them. `wire` makes the model calls; None if there are no calls. `judges` is None if no metric needs a judge; `reuse`
     has the verdicts of earlier runs, None if judges are always called. `files` reads the files of cases; None if cases
-    have no files. `imported` collects the files that the suite's code imports, `used` those that grading code uses.
+    have no files. `used` collects the files that the suite's code uses.
     `users` plays the users of cases; None if no case has a simulated user.
     """
 
@@ -133,7 +132,6 @@ class Resources(Struct, frozen=True):
     reuse: Reuse | None
     files: CaseFiles | None
     target_pool: WorkerPool
-    imported: ImportedFiles
     used: UsedFiles
     redactor: Redactor
     users: Users | None = None
@@ -279,7 +277,7 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
     @property
     def dependency_digests(self) -> Mapping[str, str]:
         """Digests of the trials' inputs except the suite's files, by a description of the input without secrets."""
-        imported = {f"the imported module {name}": digest for name, digest in self.resources.imported.digests.items()}
+        imported = {f"the imported module {name}": digest for name, digest in self.resources.used.imports.items()}
         found: Mapping[str, str] = self.redactor.value({**self.digests, **imported})
         return dict(sorted(found.items()))
 

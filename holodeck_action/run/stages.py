@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from holodeck_action.llm.limits.budget import Budget
     from holodeck_action.llm.wire import Wire
-    from holodeck_action.run.identity import ImportedFiles
     from holodeck_action.run.options.action_inputs import Flags
     from holodeck_action.run.options.settings import Settings
     from holodeck_action.run.schedule import Stop, Trials
@@ -49,7 +48,6 @@ class StagedSuite(Struct, frozen=True):
 class Counters(Struct, frozen=True):
     """What counts the files, the spending and the model calls of a suite's trials; `wire` is None without calls."""
 
-    imported: ImportedFiles
     used: UsedFiles
     budgets: tuple[Budget, ...]
     wire: Wire | None

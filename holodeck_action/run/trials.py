@@ -18,14 +18,13 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 def grading_pool(open_suite: Run) -> WorkerPool:
     """Return the worker processes for a suite's graders; the caller closes them."""
     size, redact = open_suite.settings.workers, open_suite.redactor.text
-    used, imported = open_suite.resources.used, open_suite.resources.imported
-    return open_suite.worker_pool(size, redact, on_import=imported, watch=used.watch)
+    used = open_suite.resources.used
+    return open_suite.worker_pool(size, redact, on_import=used.add_imported, watch=used.watch)
 
 
-def trial_runner(open_suite: Run, pool: WorkerPool) -> Trials:
-    """Return the object that runs or grades a suite's trials in this process; graders run in the pool."""
-    scorer = TurnScorer(
-        open_suite.grading.suite,
+def scorer_of(open_suite: Run, pool: WorkerPool) -> TurnScorer:
+    """Return the object that grades a suite's answers; the suite's own code runs in the pool."""
+    return TurnScorer(
         pool=pool,
         clock=SYSTEM_CLOCK.now,
         new_id=lambda: str(uuid.uuid4()),
@@ -33,6 +32,11 @@ def trial_runner(open_suite: Run, pool: WorkerPool) -> Trials:
         reuse=open_suite.resources.reuse,
         failed=open_suite.exams.error_of,
     )
+
+
+def trial_runner(open_suite: Run, pool: WorkerPool) -> Trials:
+    """Return the object that runs or grades a suite's trials in this process; graders run in the pool."""
+    scorer = scorer_of(open_suite, pool)
     if open_suite.stored is not None:
         from holodeck_action.run.stored import StoredTrials
 

@@ -1,10 +1,10 @@
-"""The files of a checkout that grading code and the target use, while a run collects them."""
+"""The files of a checkout that the suite's code uses, while a run collects them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holodeck_action.record.closure import WRITTEN, Digests
@@ -20,17 +20,22 @@ _HEADER = 8
 
 
 class UsedFiles:
-    """Collects the files of a checkout that grading code uses, each once with its digest, and those of the target."""
+    """Collects the files of a checkout that the suite's code imports and those that grading code uses, each once with
+    its digest, and those of the target."""
 
-    def __init__(self, checkout: Checkout, started: float) -> None:
+    def __init__(self, checkout: Checkout, started: float, named: Iterable[Path] = ()) -> None:
         """Create an empty collection.
 
         Args:
             checkout: the checkout.
             started: time before which all files of the checkout were written, in seconds since 1970.
+            named: files that do not count as imported, because the identity of the run covers them already.
         """
         self._checkout = checkout
         self._started = started
+        self._named = frozenset(file_name(checkout, str(path)) for path in named)
+        self._imports: dict[str, str | None] = {}
+        self._listener: Callable[[Mapping[str, str | None]], None] = lambda digests: None
         self._code: dict[str, str | None] = {}
         self._tested: set[str] = set()
         self._unsent: dict[str, str | None] = {}
@@ -42,14 +47,42 @@ class UsedFiles:
 
     def add_code(self, paths: Sequence[str]) -> None:
         """Add files that grading code has used, by their absolute paths."""
-        for path in paths[: _MOST_FILES - len(self._code)]:
-            name = self._name(path)
-            if name is not None and name not in self._code and not _is_cached_bytecode(self._checkout, name):
+        for name in self._names(paths, len(self._code)):
+            if name not in self._code and not _is_cached_bytecode(self._checkout, name):
                 self._code[name] = self._unsent[name] = self.digest(name)
 
     def add_tested(self, paths: Sequence[str]) -> None:
         """Add files that the target has imported, by their absolute paths."""
-        self._tested.update(filter(None, map(self._name, paths[: _MOST_FILES - len(self._tested)])))
+        self.add_imported(paths)
+        self._tested.update(self._names(paths, len(self._tested)))
+
+    def add_imported(self, paths: Sequence[str]) -> None:
+        """Add files that code of the suite has imported, by their absolute paths."""
+        names = self._names(paths, len(self._imports))
+        self.add_imports({name: file_digest(self._checkout, name) for name in names if name not in self._imports})
+
+    def add_imports(self, digests: Mapping[str, str | None]) -> None:
+        """Add the digests of imported files, such as those that were imported on another machine, in a copy of the
+        checkout."""
+        found = {name: each for name, each in digests.items() if name not in self._named and name not in self._imports}
+        self._imports |= found
+        if found:
+            self._listener(found)
+
+    def notify(self, listener: Callable[[Mapping[str, str | None]], None]) -> None:
+        """Call a listener with the digests of imported files so far, and with new ones when they are added."""
+        if self._imports:
+            listener(self._imports)
+        self._listener = listener
+
+    @property
+    def imports(self) -> Mapping[str, str]:
+        """Digests of the imported files that could be read, by path relative to the suite's folder."""
+        return {name: digest for name, digest in self._imports.items() if digest is not None}
+
+    def changed_files(self, imported: Mapping[str, str | None]) -> list[str]:
+        """Return the sorted names of the files whose content now differs from the given digests."""
+        return sorted(name for name, digest in imported.items() if file_digest(self._checkout, name) != digest)
 
     def add_digests(self, digests: Digests) -> None:
         """Add files that grading code used on another machine, in a copy of the checkout."""
@@ -78,8 +111,10 @@ class UsedFiles:
         """The files that grading code has used and the target has imported."""
         return tuple(sorted(self._tested & self._code.keys()))
 
-    def _name(self, path: str) -> str | None:
-        return file_name(self._checkout, path) if 0 < len(path) <= _LONGEST_PATH else None
+    def _names(self, paths: Sequence[str], known: int) -> Iterator[str]:
+        for path in paths[: _MOST_FILES - known]:
+            if 0 < len(path) <= _LONGEST_PATH:
+                yield file_name(self._checkout, path)
 
 
 def file_name(checkout: Checkout, path: str) -> str:

@@ -26,7 +26,7 @@ from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
 from holodeck_action.suite.model.metric_base import Metric
-from holodeck_action.suite.values import MetricSpec, Suite, Turn
+from holodeck_action.suite.values import MetricSpec, Turn
 from holodeck_action.workers.threads import DaemonThreads
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ class TurnScorer:
     """Grades the answers of a whole run.
 
     Args:
-        suite: the suite whose metrics are planned.
         pool: the worker processes in which the suite's own code runs.
         clock: returns the current time, timezone-aware and in UTC.
         new_id: returns a new UUID 4 as a string.
@@ -102,7 +101,6 @@ class TurnScorer:
 
     def __init__(
         self,
-        suite: Suite,
         *,
         pool: WorkerPool,
         clock: Callable[[], datetime],
@@ -118,10 +116,6 @@ class TurnScorer:
         self._threads = threads or DaemonThreads()
         self._imports: dict[str, asyncio.Task[None]] = {}
         self._planner = Planner(pool, judges, reuse, failed)
-        for case in suite.cases:
-            for turn in case.turns:
-                for spec in turn.metrics:
-                    self._planner.plan(spec)
 
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         """Return the evaluations of the turn's metrics, in the turn's order; only cancellation is raised.

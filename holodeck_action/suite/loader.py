@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ def load_suite(
         sources.problems += unencrypted_case_addresses(cases, environ)
     if project is None or sources.problems:
         raise sources.error()
-    secrets = sources.secrets.union(policy.secrets)
+    secrets, summary_mark = sources.secrets.union(policy.secrets), _summary_mark(sources, policy)
     return Suite(
         name=agent.name,
         folder=sources.folder,
@@ -145,20 +145,26 @@ def load_suite(
         ),
         secrets=secrets,
         tool_marks={tool.name: sources.agent.mark_at(("tools", index)) for index, tool in enumerate(agent.tools or ())},
-        summary_mark=_summary_mark(sources, policy),
+        graders=_graders(cases, policy, summary_mark),
+        metric_classes=_first_marks(cases, lambda metric: metric.suite_class_paths, {}),
+        summary_mark=summary_mark,
         gates_mark=_gates_mark(sources),
-        card_marks=_card_marks(sources, policy),
+        card_marks=_marks(sources.policy, (("judges", "cards", at) for at in range(len(policy.judges.cards)))),
         target_mark=None if policy.target is None else _mark(sources.policy, ("target",)),
         environment_mark=_environment_mark(sources, policy),
         cache_mark=_mark(sources.policy, ("cache", "mode")) if "mode" in policy.cache.model_fields_set else None,
         model_mark=_mark(sources.agent, ("model",)),
         gate_marks=_gate_marks(sources, policy),
-        quarantine_marks=_quarantine_marks(sources, policy),
+        quarantine_marks=_marks(sources.policy, (("quarantine", at, "case") for at in range(len(policy.quarantine)))),
     )
 
 
 def _mark(document: Document | None, place: tuple[str | int, ...]) -> SourceMark | None:
     return None if document is None else document.mark_at(place)
+
+
+def _marks(document: Document | None, places: Iterable[tuple[str | int, ...]]) -> tuple[SourceMark, ...]:
+    return () if document is None else tuple(map(document.mark_at, places))
 
 
 def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
@@ -171,12 +177,6 @@ def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
     named = [("gates", *place) for place in places] + [("baseline", key) for key in policy.baseline.model_fields_set]
     named += [("trials", key) for key in policy.trials.model_fields_set]
     return {".".join(place): document.mark_at(place) for place in named}
-
-
-def _quarantine_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
-    if sources.policy is None:
-        return ()
-    return tuple(sources.policy.mark_at(("quarantine", at, "case")) for at in range(len(policy.quarantine)))
 
 
 def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
@@ -193,13 +193,6 @@ def _gates_mark(sources: Sources) -> SourceMark | None:
     if sources.policy is None or "gates" not in sources.policy.root:
         return None
     return sources.policy.mark_at(("gates",), key=True)
-
-
-def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
-    if sources.policy is None:
-        return ()
-    places = (("judges", "cards", index) for index in range(len(policy.judges.cards)))
-    return tuple(sources.policy.mark_at(place) for place in places)
 
 
 def load_policy(path: Path, display_path: str, *, environ: Mapping[str, str], metrics: MetricTypes) -> Policy:
@@ -225,25 +218,19 @@ def load_policy(path: Path, display_path: str, *, environ: Mapping[str, str], me
     return policy
 
 
-def graders(suite: Suite) -> Mapping[str, SourceMark]:
-    """Return the suite's own scoring functions (`module:callable`), each with its first position."""
+def _graders(cases: Sequence[Case], policy: Policy, summary_mark: SourceMark | None) -> Mapping[str, SourceMark]:
     found: dict[str, SourceMark] = {}
-    summary = suite.policy.gates.summary
-    if summary is not None and summary.function is not None and suite.summary_mark is not None:
-        found[summary.function] = suite.summary_mark
-    return _first_marks(suite, lambda metric: metric.grader_callables, found)
-
-
-def metric_classes(suite: Suite) -> Mapping[str, SourceMark]:
-    """Return the suite's own metric classes (`module:Class`), each with its first position."""
-    return _first_marks(suite, lambda metric: metric.suite_class_paths, {})
+    summary = policy.gates.summary
+    if summary is not None and summary.function is not None and summary_mark is not None:
+        found[summary.function] = summary_mark
+    return _first_marks(cases, lambda metric: metric.grader_callables, found)
 
 
 def _first_marks(
-    suite: Suite, references_of: Callable[[Metric], Sequence[str]], first_marks: dict[str, SourceMark]
+    cases: Sequence[Case], references_of: Callable[[Metric], Sequence[str]], first_marks: dict[str, SourceMark]
 ) -> Mapping[str, SourceMark]:
     # Most turns have the metrics of the whole suite.
-    specs = {id(spec): spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
+    specs = {id(spec): spec for case in cases for turn in case.turns for spec in turn.metrics}
     for spec in specs.values():
         for part in spec.config.leaf_metrics() if spec.config.enabled else ():
             for reference in references_of(part):

@@ -170,6 +170,8 @@ class Suite(Struct, frozen=True):
         notices: notices for the reader (unused blocks, duplicate names, deprecated metrics), one sentence each.
         secrets: values of variables and secret fields, for redaction; never shown.
         tool_marks: positions of the tools in agent.yaml, by name; shared MCP servers are not included.
+        graders: the suite's own scoring functions (`module:callable`), each with its first position.
+        metric_classes: the suite's own metric classes (`module:Class`), each with its first position.
         summary_mark: position of the function of `gates.summary` in the policy file; None if it has none.
         gates_mark: position of the gates in the policy file; None if it has none.
         card_marks: positions of the judge cards in the policy file.
@@ -194,6 +196,8 @@ class Suite(Struct, frozen=True):
     notices: tuple[str, ...] = ()
     secrets: frozenset[str] = frozenset()
     tool_marks: Mapping[str, SourceMark] = field(default_factory=dict)
+    graders: Mapping[str, SourceMark] = field(default_factory=dict)
+    metric_classes: Mapping[str, SourceMark] = field(default_factory=dict)
     summary_mark: SourceMark | None = None
     gates_mark: SourceMark | None = None
     card_marks: tuple[SourceMark, ...] = ()

@@ -16,22 +16,22 @@ from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Nothing, list_fact
 from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.scoring import Answer, TurnScorer
-from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
+from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation
 from holodeck_action.workers.pool import WorkerPool
 from tests.tables import walk
 from tests.workers.support import CODE
 
-from .turns import MARK, NOW, answer, ids, spec, suite, turn
+from .turns import MARK, NOW, answer, ids, spec, turn
 
 
-def scorer_for(folder: Path, pool: WorkerPool, *turns: Turn) -> TurnScorer:
-    return TurnScorer(suite(folder, *turns), pool=pool, clock=lambda: NOW, new_id=ids())
+def scorer_for(pool: WorkerPool) -> TurnScorer:
+    return TurnScorer(pool=pool, clock=lambda: NOW, new_id=ids())
 
 
 def score_all(folder: Path, *answers: Answer) -> list[tuple[Evaluation, ...]]:
     async def run() -> list[tuple[Evaluation, ...]]:
         async with WorkerPool(folder, environ=dict(os.environ), cwd=folder, size=2, code=CODE, redact=str) as pool:
-            scorer = scorer_for(folder, pool, *(item.turn for item in answers))
+            scorer = scorer_for(pool)
             return list(await asyncio.gather(*(scorer.score(item) for item in answers)))
 
     return asyncio.run(run())
@@ -225,7 +225,7 @@ def test_tool_assertions(tmp_path: Path) -> None:
 
     async def run() -> tuple[tuple[ToolAssertion, ...], ...]:
         async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
-            scorer = scorer_for(tmp_path, pool, expecting)
+            scorer = scorer_for(pool)
             return (
                 await scorer.check_tools(expecting, list_fact((ToolInvocation("search"),))),
                 await scorer.check_tools(expecting, list_fact(())),
@@ -358,7 +358,7 @@ def test_a_turn_without_an_answer_has_its_evaluations_pending(tmp_path: Path) ->
 
     async def run() -> tuple[Evaluation, ...]:
         async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
-            return scorer_for(tmp_path, pool, asked).pending_evaluations(asked, "not evaluated: the agent crashed")
+            return scorer_for(pool).pending_evaluations(asked, "not evaluated: the agent crashed")
 
     bleu, equality, meteor = asyncio.run(run())
     assert (bleu.status, bleu.explanation, bleu.score) == ("pending", "not evaluated: the agent crashed", None)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.scoring.scoring import Answer
-from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.turn_texts import TurnTexts
-from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.suite.values import MetricSpec, Turn
 
 MARK = SourceMark("agent.yaml", 7, 5)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -38,17 +34,6 @@ def turn(*metrics: MetricSpec, **fields: Any) -> Turn:
 def answer(asked: Turn, response: str = "", **fields: Any) -> Answer:
     """Return an answer to a turn of a case with one turn."""
     return Answer(**{"turn": asked, "case_name": "a case", "multi_turn": False, "response": response, **fields})
-
-
-def suite(folder: Path, *turns: Turn) -> Suite:
-    """Return a suite of one case per turn."""
-    agent = AgentConfig.model_validate(
-        {"name": "agent", "model": {"provider": "ollama", "name": "x"}, "instructions": {"inline": "Answer."}}
-    )
-    cases = tuple(Case(f"case-{at}", None, f"{at:064x}", MARK, (item,), False) for at, item in enumerate(turns))
-    return Suite(
-        "agent", folder, "agent.yaml", "0" * 64, agent, Policy(), ProjectConfig(), cases, Checkout.of(folder, folder)
-    )
 
 
 def ids() -> Callable[[], str]:

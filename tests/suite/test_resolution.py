@@ -8,7 +8,6 @@ import pytest
 
 from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.loader import graders
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite, ToolExpectation
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
 from tests.tables import walk
@@ -303,7 +302,7 @@ def test_graders_with_their_first_place(tmp_path: Path) -> None:
         "- {input: a}\n"
         "- {input: a, evaluations: [{type: code, grader: 'g.c:f', enabled: false}, {type: length, max_words: 1}]}\n",
     )
-    assert graders(suite) == {"g.a:f": SourceMark("agent.yaml", 4, 25), "g.b:f": SourceMark("agent.yaml", 6, 28)}
+    assert suite.graders == {"g.a:f": SourceMark("agent.yaml", 4, 25), "g.b:f": SourceMark("agent.yaml", 6, 28)}
 
 
 def test_an_aliased_list_of_metrics_serves_many_cases(tmp_path: Path) -> None:

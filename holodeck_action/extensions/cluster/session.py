@@ -134,7 +134,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         assert self._ready is not None
         ready = self._ready.open_suite
         pool = grading_pool(ready)
-        ready.resources.imported.notify(self._imported.update)
+        ready.resources.used.notify(self._imported.update)
         self._cases = {case.id: case for case in ready.cases}
         self._trials = trial_runner(ready, pool)
         self._loop = asyncio.get_running_loop()

@@ -60,7 +60,7 @@ class ClusterTrials(Struct, frozen=True):
         return done.trial
 
     def _add_totals(self, trial: RemoteTrial) -> None:
-        self.counters.imported.add_digests(trial.imported)
+        self.counters.used.add_imports(trial.imported)
         self.counters.used.add_digests(trial.used)
         for budget in self.counters.budgets:
             budget.charge(trial.spent)

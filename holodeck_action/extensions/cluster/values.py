@@ -66,7 +66,7 @@ class RemoteTrial(Struct, frozen=True):
         trial: the trial, with secrets masked.
         calls: totals of model calls.
         spent: amount spent, in the unit of the budgets.
-        imported: newly imported files of the suite's code with their digests (`run.identity.ImportedFiles`).
+        imported: newly imported files of the suite's code with their digests (`run.used_files.UsedFiles`).
         used: files that grading code has used since, with their digests (`run.used_files.UsedFiles`).
     """
 

@@ -20,10 +20,9 @@ from holodeck_action.record.evaluation import PREFERENCE, Evaluation
 from holodeck_action.record.pair_texts import compared_text, compares_conversations, digest_of_text, question_text
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 from holodeck_action.record.stored_cases import case_ids
-from holodeck_action.run.trials import SYSTEM_CLOCK
+from holodeck_action.run.trials import SYSTEM_CLOCK, scorer_of
 from holodeck_action.scoring.computing import JobResult
 from holodeck_action.scoring.evaluations import EvaluationWriter
-from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.values import Case, MetricSpec
 
@@ -92,15 +91,7 @@ class _Judging:
         self._ready, self._base, self.found = open_suite, base, evaluations
         self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
         self._slots = asyncio.Semaphore(open_suite.settings.concurrency)
-        self._scorer = TurnScorer(
-            open_suite.grading.suite,
-            pool=open_suite.resources.target_pool,
-            clock=SYSTEM_CLOCK.now,
-            new_id=lambda: str(uuid.uuid4()),
-            judges=open_suite.resources.judges,
-            reuse=open_suite.resources.reuse,
-            failed=open_suite.exams.error_of,
-        )
+        self._scorer = scorer_of(open_suite, open_suite.resources.target_pool)
 
     async def judge(self, case: CaseRecord, specs: Sequence[MetricSpec], stop: Stop) -> None:
         place = self._places.get(case.id)

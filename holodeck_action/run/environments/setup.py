@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.model.targets import AnyTarget, ModelTarget, PythonTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.workers.permission import CodeAllowed
@@ -61,4 +60,4 @@ def needs_python(suite: Suite, target: AnyTarget | None) -> bool:
     """
     if isinstance(target, ModelTarget | None) and any(tool.type == "function" for tool in suite.agent.tools or ()):
         return True
-    return isinstance(target, PythonTarget) or bool(graders(suite) or metric_classes(suite))
+    return isinstance(target, PythonTarget) or bool(suite.graders or suite.metric_classes)
