@@ -23,7 +23,7 @@ from typing import Any
 import click
 import yaml
 
-from tests.extensions.agent_programs.scripted_server import Step, serving
+from holodeck_action.extensions.agent_programs import scripted_server
 from tests.llm.models import Answer, FakeModels, Request, ToolCall
 from tests.llm.models.values import Rule
 
@@ -102,19 +102,23 @@ def record_trials(example: Path) -> int:
     suite = yaml.safe_load((example / "agent.yaml").read_text(encoding="utf-8"))
     plays = {case["input"]: script[case["name"]] for case in suite["test_cases"]}
 
-    def decide(said: list[tuple[str, str]], tools: dict[str, Any], whole: str) -> Step:
-        started = [(at, each) for at, (_, text) in enumerate(said) for asked, each in plays.items() if asked in text]
+    def decide(request: scripted_server.Request) -> scripted_server.Step:
+        started = [
+            (at, each) for at, (_, text) in enumerate(request.said) for asked, each in plays.items() if asked in text
+        ]
         if not started:
-            return Step("text", "A side call.")
+            return scripted_server.Step("text", "A side call.")
         at, play = started[-1]
-        made = sum(role == "tool" for role, _ in said[at:])
+        made = sum(role == "tool" for role, _ in request.said[at:])
         if made == len(play["calls"]):
-            return Step("text", play["answer"])
+            return scripted_server.Step("text", play["answer"])
         [(tool, args)] = play["calls"][made].items()
-        folder = re.findall(r'orking directory: ?([^\s"\\\\<]+)', whole)[0]
-        return Step("call", tool=tool, args={key: text.replace("FOLDER", folder) for key, text in args.items()})
+        folder = re.findall(r'orking directory: ?([^\s"\\\\<]+)', request.whole)[0]
+        return scripted_server.Step(
+            "call", tool=tool, args={key: text.replace("FOLDER", folder) for key, text in args.items()}
+        )
 
-    with serving(decide) as address, tempfile.TemporaryDirectory() as home:
+    with scripted_server.serving(decide) as address, tempfile.TemporaryDirectory() as home:
         environ = {"HOME": home, "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", "PATH": os.environ["PATH"]}
         command = ("-m", "holodeck_action.cli", "run", "agent.yaml", "--record", CASSETTE, "--output-dir")
         finished = subprocess.run(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
-from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
 from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
 from holodeck_action.extensions.agent_programs.checks import (
     ChangedMetric,
@@ -23,15 +20,17 @@ from holodeck_action.extensions.agent_programs.checks import (
     CommandMetric,
     WorkspaceCheck,
 )
+from holodeck_action.extensions.agent_programs.environment import chosen
 from holodeck_action.extensions.agent_programs.exam import add_hidden, make_tree, run_command
 from holodeck_action.extensions.agent_programs.guard import Guard, own_files, tracked_files
+from holodeck_action.extensions.agent_programs.machine import Machine
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
 from holodeck_action.extensions.agent_programs.recording import PlayedTurn, RecordedTurns
 from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
+from holodeck_action.extensions.agent_programs.self_check import KeptPasses, check_program
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.trajectory import NO_END, Ended, Tokens, Trajectory
 from holodeck_action.extensions.agent_programs.workspace import (
-    MOST_BYTES,
     Snapshot,
     WorkspaceError,
     changes,
@@ -39,91 +38,16 @@ from holodeck_action.extensions.agent_programs.workspace import (
     small_text,
     snapshot,
     stored_changes,
-    tree_digest,
 )
-from holodeck_action.llm.cassette.recorded_calls import Recording
-from holodeck_action.record.agent_errors import AgentError, TargetError
-from holodeck_action.record.disk import write_new
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, ReplyFact, Session
-from holodeck_action.text.foreign import Redact, open_file
-from holodeck_action.text.plain import excerpt
-from holodeck_action.workers.bounded_programs import ProgramError, run_program
-from holodeck_action.workers.permission import CodeAllowed
-from holodeck_action.workers.programs import program_outside
+from holodeck_action.text.foreign import Redact
+from holodeck_action.workers.bounded_programs import ProgramError
 from holodeck_action.workers.threads import in_daemon_thread
 
 T = TypeVar("T")
-
-_LOCAL = ("PATH", "LANG", "LC_ALL", "TZ", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy")
-_CERTIFICATES = ("no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
-COMMON = (*_LOCAL, *_CERTIFICATES)
-"""Variables of the job that every program gets: nothing of the runner, and no secret."""
-_GIT_S = 60.0
-_GIT = ("-c", "user.name=holodeck-action", "-c", "user.email=none@example.invalid", "-c", "commit.gpgsign=false")
-_CLEAN_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
-
-
-def build_agent(
-    target: AgentTarget,
-    *,
-    suite: Suite,
-    checkout: Checkout,
-    environ: Mapping[str, str],
-    max_bytes: int,
-    code: CodeAllowed,
-    redact: Redact,
-    recording: Recording | None,
-) -> AgentProgram:
-    """Return the agent of a target; the arguments are those of `targets.factory.build_agent`.
-
-    Raises:
-        TargetError: the program is not installed, or the workspace cannot be read.
-    """
-    try:
-        adapter = (
-            UnknownProgram(target.command or "") if target.agent == UnknownProgram.name else ADAPTERS[target.agent]()
-        )
-    except ValueError:
-        raise TargetError("agent: command needs command, the program and its arguments") from None
-    replays = recording is not None and recording.replays
-    program = adapter.program if replays else shutil.which(adapter.program, path=environ.get("PATH"))
-    if program is None:
-        way = f"; install it: {adapter.way}" if adapter.way else ""
-        raise TargetError(f"the program {excerpt(adapter.program)} is not on the PATH{way}")
-    fixture = None
-    if target.workspace is not None:
-        try:
-            fixture = checkout.resolve(target.workspace)
-        except OSError as error:
-            raise TargetError(f"the workspace {excerpt(target.workspace)} cannot be used: {error.strerror}") from None
-        if not fixture.is_dir():
-            raise TargetError(f"the workspace {excerpt(target.workspace)} is not a folder")
-    names = (*COMMON, *adapter.passes, *target.env)
-    passed = {name: environ[name] for name in names if environ.get(name)}
-    git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
-    machine = Machine(program, git, passed, code)
-    turns = None
-    if recording is not None:
-        turns = RecordedTurns(recording, target, "" if fixture is None else tree_digest(fixture))
-    return AgentProgram(target, adapter, machine, fixture, suite, checkout, max_bytes, redact, turns)
-
-
-class Machine(Struct, frozen=True):
-    """The programs and the environment of a run.
-
-    Attributes:
-        program: absolute path of the agent's program.
-        git: absolute path of Git; None if it is not installed.
-        environ: the variables that the agent gets.
-        code: the permission to start programs.
-    """
-
-    program: str
-    git: str | None
-    environ: Mapping[str, str]
-    code: CodeAllowed
 
 
 class AgentProgram(Agent):
@@ -140,17 +64,24 @@ class AgentProgram(Agent):
         max_bytes: int,
         redact: Redact,
         recorded: RecordedTurns | None,
+        kept: KeptPasses,
     ) -> None:
         self.recorded = recorded
         self.target, self.adapter, self.fixture, self.checkout = target, adapter, fixture, checkout
-        self.program, self.git, self.environ, self.code = astuple(machine)
-        self.max_bytes, self.redact = max_bytes, redact
+        self.machine, self.max_bytes, self.redact = machine, max_bytes, redact
+        self._kept = kept
+        self._ready: asyncio.Task[None] | None = None
         self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
         self._guard: Guard | None = None
         # Outside of the checkout, whose instructions and skills would be read.
         self.folder = Path(tempfile.mkdtemp(prefix="holodeck-agent-"))
         self.shared = self.folder / "shared"
         self.shared.mkdir()
+
+    @property
+    def replays(self) -> bool:
+        """Whether turns are replayed, so that no program starts."""
+        return self.recorded is not None and self.recorded.replays
 
     @property
     def unreported(self) -> Mapping[ReplyFact, str]:
@@ -161,7 +92,10 @@ class AgentProgram(Agent):
         return {"tools": reason, "tokens": reason, "cost": reason, "first token": reason}
 
     async def open(self, case: Case, trial: int) -> AgentSession:
-        """Make the workspace of a trial."""
+        """Make the workspace of a trial; the first call also checks the program."""
+        if self._ready is None:
+            self._ready = asyncio.create_task(self._make_ready())
+        await asyncio.shield(self._ready)
         folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
         try:
             if self._guard is None:
@@ -173,9 +107,27 @@ class AgentProgram(Agent):
         except (OSError, ProgramError) as error:
             raise AgentError(f"the workspace cannot be made: {error}", "cannot_start") from None
 
+    async def _make_ready(self) -> None:
+        if self.target.self_check and not self.replays and not isinstance(self.adapter, UnknownProgram):
+            await self._check_itself()
+
+    async def _check_itself(self) -> None:
+        machine, adapter = self.machine, self.adapter
+        if self._kept.has(machine, adapter):
+            return
+        folder = self.folder / "self-check"
+        try:
+            problem = await check_program(machine, adapter, folder, self.shared, self.redact)
+        except OSError as error:
+            problem = str(error)
+        if problem is not None:
+            message = f"{adapter.program} does not work on this machine (self-check without a model): {problem}"
+            raise AgentError(message, "cannot_start")
+        self._kept.add(machine, adapter)
+
     def _watch(self) -> Guard:
-        environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath)}
-        tracked = tracked_files(self.checkout.folder, self.git, environ, self.code)
+        machine = self.machine
+        tracked = tracked_files(self.checkout.folder, machine.git, machine.git_environ, machine.code)
         return Guard([*self._suite_files, *tracked, *own_files()])
 
     def changed_file(self) -> Path | None:
@@ -183,65 +135,17 @@ class AgentProgram(Agent):
         return None if self._guard is None else self._guard.changed()
 
     def _prepare(self, folder: Path) -> Snapshot:
-        places = [folder / name for name in ("workspace", "home", "tmp")]
-        for place in places:
-            place.mkdir()
-        (folder / "home" / f".{self.adapter.name}").mkdir()
-        workspace = places[0]
+        self.machine.make_folders(folder, self.adapter)
         if self.fixture is not None:
-            copy_folder(self.fixture, workspace)
-        if self.git is not None and not (self.recorded and self.recorded.replays):
-            # A repository of its own stops the search for instructions and skills in parent folders.
-            for words in (("init", "-q"), ("add", "-A", "-f"), ("commit", "-q", "--allow-empty", "-m", "start")):
-                self._run_git(folder, words)
-        return snapshot(workspace)
-
-    def ignored(self, names: Sequence[str], folder: Path) -> Container[str]:
-        """Return those of some paths that the fixture's own .gitignore leaves out, which the agent cannot change.
-
-        Raises:
-            WorkspaceError: Git cannot tell.
-        """
-        if self.git is None or self.fixture is None or not names:
-            return ()
-        environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath)}
-        bare = str(folder / "ignoring.git")
-        asked = folder / f"changed-{time.monotonic_ns()}"
-        write_new(asked, ["\0".join(names).encode("utf-8", "surrogateescape")])
-        tells = ("--git-dir", bare, "--work-tree", str(self.fixture), "check-ignore", "--no-index", "-z", "--stdin")
-        try:
-            with open_file(asked, None) as file:
-                for words, given in ((("init", "-q", "--bare", bare), None), (tells, file)):
-                    told = run_program(
-                        [self.git, *words],
-                        environ,
-                        code=self.code,
-                        timeout_s=_GIT_S,
-                        max_bytes=MOST_BYTES,
-                        folder=self.fixture,
-                        input_file=given,
-                    )
-        except (OSError, ProgramError) as error:
-            raise WorkspaceError(f"has changes that Git cannot compare with .gitignore: {error}") from None
-        if told.code not in (0, 1):
-            raise WorkspaceError(f"has a .gitignore that Git cannot read (exit code {told.code})")
-        return {*os.fsdecode(told.output.parse(bytes)).split("\0")}
-
-    def _run_git(self, folder: Path, words: Sequence[str]) -> None:
-        environ = {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath), "HOME": str(folder / "home")}
-        result = run_program(
-            [self.git or "git", *_GIT, "-c", "core.hooksPath=/dev/null", *words],
-            environ,
-            code=self.code,
-            timeout_s=_GIT_S,
-            max_bytes=1_000_000,
-            folder=folder / "workspace",
-        )
-        if result.code != 0:
-            raise ProgramError(f"git {words[0]} ended with exit code {result.code}")
+            copy_folder(self.fixture, folder / "workspace")
+        if not self.replays:
+            self.machine.commit_workspace(folder)
+        return snapshot(folder / "workspace")
 
     async def close(self) -> None:
         """Remove all workspaces, and finish the recording."""
+        if self._ready is not None:
+            self._ready.cancel()
         if self.recorded is not None:
             self.recorded.close()
         await _in_thread(lambda: shutil.rmtree(self.folder, ignore_errors=True))
@@ -305,17 +209,10 @@ class AgentSession(Session):
             shared=agent.shared,
             session=self._session,
             options=agent.target.options,
-            environ=agent.environ,
+            environ=agent.machine.environ,
         )
-        environ = {
-            **agent.environ,
-            **agent.adapter.environ(launch),
-            "HOME": str(launch.home),
-            "TMPDIR": str(self._folder / "tmp"),
-        }
-        arguments = [agent.program, *agent.adapter.arguments(launch)]
         started = time.monotonic()
-        self._running = ProgramRun(arguments, environ, self._folder, turn.input, agent.code)
+        self._running = agent.machine.start(agent.adapter, launch, self._folder, turn.input)
         finished = await self._running.wait(agent.max_bytes, agent.target.max_calls, agent.adapter)
         return PlayedTurn(finished, round(time.monotonic() - started, 4))
 
@@ -376,19 +273,22 @@ class AgentSession(Session):
 
     def _changes(self) -> dict[str, Any]:
         agent = self._agent
-        return changes(self.workspace, self._before, agent.fixture, lambda names: agent.ignored(names, self._folder))
+        fixture, folder = agent.fixture, self._folder
+        return changes(
+            self.workspace, self._before, fixture, lambda names: agent.machine.ignored(fixture, names, folder)
+        )
 
     def _exam(
         self, number: int, command: CommandConditions, changed: Sequence[Any], only: Sequence[str] | None
     ) -> dict[str, Any]:
         """Return the result of a command in its own tree, or the problem with the tree."""
         agent, place = self._agent, self._folder / f"exam-{self._turns}-{number}"
-        environ = {name: value for name, value in agent.environ.items() if name in COMMON}
+        environ = chosen(agent.machine.environ)
         try:
             make_tree(place / "tree", agent.fixture, self.workspace, changed, only)
             if command.hidden is not None:
                 add_hidden(place / "tree", command.hidden, agent.checkout)
-            return run_command(command, place / "tree", place, environ, agent.code)
+            return run_command(command, place / "tree", place, environ, agent.machine.code)
         except (WorkspaceError, OSError) as error:
             return {"problem": str(error)}
         finally:

@@ -13,5 +13,5 @@ EXTENSION = Extension(
         Metric(name, f"{_HERE}.checks:{name.title()}Metric")
         for name in ("file", "data", "changed", "command", "called", "skill")
     ),
-    targets=(Target("agent", settings=f"{_HERE}.settings:AgentTarget", build=f"{_HERE}.agent:build_agent"),),
+    targets=(Target("agent", settings=f"{_HERE}.settings:AgentTarget", build=f"{_HERE}.building:build_agent"),),
 )

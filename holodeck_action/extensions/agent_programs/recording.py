@@ -45,7 +45,7 @@ class RecordedTurns:
         self.replays = recording.replays
         self._entries, self._redactor = recording.entries, recording.redactor
         self._misses = MissExplainer(recording.entries)
-        settings = target.model_dump(mode="json", exclude={"workspace"}, exclude_defaults=True)
+        settings = target.model_dump(mode="json", exclude={"workspace", "self_check"}, exclude_defaults=True)
         self._asked = {**settings, "workspace": digest}
 
     def redact(self, text: str) -> str:

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
 from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
+from holodeck_action.extensions.agent_programs.environment import refused
 from holodeck_action.extensions.agent_programs.workspace import tree_digest
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.base import Flag, Integer, NonBlank
@@ -37,6 +38,18 @@ class AgentTarget(AddedTarget):
     """Names of variables of the job that the program gets, besides the key of its provider. Example: `[NPM_TOKEN]`."""
     max_calls: Annotated[Integer, Field(gt=0)] = 200
     """Most tool calls of one turn; the program is stopped after them. Example: `50`."""
+
+    self_check: Flag = True
+    """Whether the program must write a file, run a command and answer before the first case, with a scripted server on
+    loopback in place of its model. Once passed, it is not repeated until the program is installed again."""
+
+    @field_validator("env")
+    @classmethod
+    def _check_env(cls, value: list[str]) -> list[str]:
+        if (name := refused(value)) is not None:
+            message = "must not name {name}: no program gets variables of the runner"
+            raise PydanticCustomError("agent_env", message, {"name": name})
+        return value
 
     @field_validator("agent")
     @classmethod

@@ -52,7 +52,7 @@ def run(project: Project, program: str, *scenarios: str, **target: Any) -> tuple
         [{"name": name, "input": f"Do it. SCN={name}"} for name in scenarios],
         [{"type": "contains", "value": "e"}],
     )
-    project.policy(target={"agent": program, **target})
+    project.policy(target={"agent": program, "self_check": False, **target})
     finished, record = project.evaluate(**environ)
     return finished.code, record, finished.stdout + finished.stderr
 
@@ -265,8 +265,45 @@ def test_the_settings_of_a_program_reach_it(project: Project) -> None:
     assert "sleep 60 took longer than 0.2 s" in stopped.error.message
     project.write("bin/claude", script.replace("[ -f ../stay ] && sleep", "sleep"))
     project.suite([{"name": "work", "input": "SCN=work", "expect": [{"contains": "e"}]}], evaluations=None)
-    project.policy(target={"agent": "claude", "max_calls": 1})
+    project.policy(target={"agent": "claude", "max_calls": 1, "self_check": False})
     _, record = project.evaluate(**environ)
     (turn,) = record.cases[0].trials[0].turns
     assert turn.error is not None
     assert "made more than 1 calls of tools (max_calls); it was stopped" in turn.error.message
+
+
+BROKEN = {
+    "no file": ('cd "$HOME"', "it could not write a file"),
+    "no command": ("touch notes.txt; set -- SCN=say", "it could not run a command"),
+    "no model": ("set -- SCN=401", "it ended with an error: "),
+    "no end": ("exit 5", "it ended without its last event, so it is unknown whether it had finished; its last line"),
+}
+"""A line of a program that does not work on a machine, and what the self-check says."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("broken", ["", *BROKEN])
+@pytest.mark.proves("AgentTarget.self_check")
+def test_a_program_that_does_not_work_here_is_found_before_the_first_case(project: Project, broken: str) -> None:
+    line, reason = BROKEN.get(broken, ("", ""))
+    player = f"{sys.executable} {Path(__file__).parent / 'player.py'} codex {STREAMS}"
+    script = (
+        f'#!/bin/sh\necho one >> {project.folder}/starts; echo a >&2; set -- "$(cat)"\n{line}\necho "$1" | {player}\n'
+    )
+    project.write("bin/codex", script).chmod(0o755)
+    environ = {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    cases = [{"name": name, "input": "SCN=work", "expect": [{"contains": "e"}]} for name in ("one", "two")]
+    project.suite(cases, evaluations=None)
+    project.policy(target={"agent": "codex"})
+    finished, record = project.evaluate(**environ)
+    errors = [case.trials[0].error for case in record.cases]
+    starts = project.folder / "starts"
+    if not broken:
+        assert (finished.code, errors, len(starts.read_text().split())) == (0, [None, None], 3)
+        project.evaluate(**environ)
+        assert len(starts.read_text().split()) == 5
+        return
+    assert finished.code == 3
+    assert len(starts.read_text().split()) == 1
+    sentence = f"codex does not work on this machine (self-check without a model): {reason}"
+    assert [error is not None and sentence in error.message for error in errors] == [True, True]

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
+from holodeck_action.extensions.agent_programs.scripted_server import serving
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
-from tests.extensions.agent_programs.scripted_server import serving
+from tests.extensions.agent_programs.scenarios import decide
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 KEY = "sk-scripted-0123456789"
@@ -41,7 +43,7 @@ SKILL = "---\nname: greeter\ndescription: Greets people.\n---\nSay hello.\n"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with serving() as address:
+    with serving(decide) as address:
         yield address
 
 
@@ -69,14 +71,7 @@ def test_each_end_is_told_right(project: Project, server: str, program: str) -> 
         *("run", "-o", "out"),
         PATH=f"{Path(folder) / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}",
         CLAUDE_CODE_MAX_RETRIES="1",
-        ANTHROPIC_BASE_URL=server,
-        ANTHROPIC_API_KEY=KEY,
-        OPENAI_BASE_URL=f"{server}/v1",
-        OPENAI_API_KEY=KEY,
-        COPILOT_PROVIDER_BASE_URL=f"{server}/v1",
-        COPILOT_PROVIDER_TYPE="openai",
-        COPILOT_PROVIDER_API_KEY=KEY,
-        COPILOT_OFFLINE="true",
+        **ADAPTERS[program]().scripted(server, KEY),
     )
     assert finished.code == 3, finished.stderr
     record = read_record(project.out / "results.json")

@@ -43,6 +43,8 @@ class Adapter(ABC):
         passes: variables of the job that the program gets: the key of its provider and its address.
         way: how to install the program.
         totals_tokens: whether the tokens are those of the session so far.
+        needs: other programs that must be on the PATH.
+        scripted_model: the model of the self-check, as the program names it.
     """
 
     name: ClassVar[str]
@@ -50,6 +52,8 @@ class Adapter(ABC):
     passes: ClassVar[tuple[str, ...]]
     way: ClassVar[str]
     totals_tokens: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+    scripted_model: ClassVar[str] = "scripted"
 
     @abstractmethod
     def arguments(self, launch: Launch) -> Sequence[str]:
@@ -58,6 +62,10 @@ class Adapter(ABC):
     @abstractmethod
     def environ(self, launch: Launch) -> Mapping[str, str]:
         """Return variables in addition to PATH, HOME, TMPDIR and those of `passes`."""
+
+    @abstractmethod
+    def scripted(self, address: str, key: str) -> Mapping[str, str]:
+        """Return the variables with which the program calls a server at `address`, with `key`, as its provider."""
 
     def session_file(self, home: Path, session: str) -> Path | None:
         """Return the file in the trial's home whose lines are read before the stream; None if the stream tells all."""

@@ -31,6 +31,7 @@ class Claude(Adapter):
     program = "claude"
     passes = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
     way = "npm install -g @anthropic-ai/claude-code"
+    scripted_model = "claude-sonnet-4-5"
 
     def arguments(self, launch: Launch) -> Sequence[str]:
         """Return the arguments after the program's name."""
@@ -51,6 +52,10 @@ class Claude(Adapter):
             # Without it, root must answer questions before each command.
             "IS_SANDBOX": "1",
         }
+
+    def scripted(self, address: str, key: str) -> Mapping[str, str]:
+        """Return the variables with which the program calls another server."""
+        return {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": key}
 
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that a stream tells."""

@@ -62,6 +62,10 @@ class Codex(Adapter):
         # A folder that the program demands to exist, and not to be below TMPDIR.
         return {"CODEX_HOME": str(launch.home / ".codex")}
 
+    def scripted(self, address: str, key: str) -> Mapping[str, str]:
+        """Return the variables with which the program calls another server."""
+        return {"OPENAI_BASE_URL": f"{address}/v1", "OPENAI_API_KEY": key}
+
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that a stream tells."""
         items = [mapping_at(event, "item") for event in events if event.get("type") == "item.completed"]

@@ -49,6 +49,11 @@ class Copilot(Adapter):
         shared = {"COPILOT_HOME": str(launch.home / ".copilot"), "XDG_CACHE_HOME": str(launch.shared)}
         return {**shared, "COPILOT_MODEL": launch.model} if launch.model else shared
 
+    def scripted(self, address: str, key: str) -> Mapping[str, str]:
+        """Return the variables with which the program calls another server."""
+        own = {"BASE_URL": f"{address}/v1", "TYPE": "openai", "API_KEY": key}
+        return {"COPILOT_OFFLINE": "true", **{f"COPILOT_PROVIDER_{name}": value for name, value in own.items()}}
+
     def session_file(self, home: Path, session: str) -> Path | None:
         """Return the file in the trial's home whose lines are read before the stream."""
         return home / ".copilot" / "session-state" / session / "events.jsonl" if session.isascii() else None

@@ -32,6 +32,10 @@ class UnknownProgram(Adapter):
         """Return variables in addition to the common ones."""
         return {}
 
+    def scripted(self, address: str, key: str) -> Mapping[str, str]:
+        """Return nothing: it is unknown how the program calls a model."""
+        return {}
+
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that the output tells."""
         output, code = text_at(events[-1], "output") or "", value_at(events[-1], "exit_code")

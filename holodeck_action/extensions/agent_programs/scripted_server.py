@@ -1,9 +1,6 @@
 """A server on loopback in place of the models behind coding-agent programs: Responses, Chat Completions and Messages.
 
-The last `SCN=name` of the prompt chooses the behaviour, and the number of tool results after it is the step:
-`work` writes notes.txt, shows it and answers; `fail` runs a command that ends with 3 and answers; `say` answers;
-`skill` uses the skill `greeter`; a number is that status; `w500` writes first; `cut` and `wcut` break the stream; `max`
-stops at the token limit; `empty` says nothing; `hang` never answers.
+A script decides each of its answers.
 """
 
 from __future__ import annotations
@@ -11,18 +8,26 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, NamedTuple
 
+from holodeck_action.text.foreign import Foreign
+
 Json = dict[str, Any]
-_FOLDER = re.compile(r'[Ww]orking directory(?: is)?: ?([^\s"\\<]+)|<cwd>([^<]+)</cwd>')
+Tools = Mapping[str, Mapping[str, Any]]
+"""The JSON schemas of the arguments of tools, by the name of the tool."""
+FILE = "notes.txt"
+_TEXT = "hello from the server"
+_MARK = "SCN="
+_PATHS, _CONTENTS = ("file_path", "filePath", "path"), ("content", "file_text")
 
 
 class Step(NamedTuple):
-    """What the model does: `text`, `call`, `status`, `cut`, `max` or `hang`."""
+    """What the model does: `text`, `call`, `max` (a text that is cut at the token limit), `status` (an HTTP status),
+    `cut` (a broken stream) or `hang` (no answer)."""
 
     kind: str
     text: str = ""
@@ -30,72 +35,59 @@ class Step(NamedTuple):
     args: Any = None
 
 
-def decide(said: list[tuple[str, str]], tools: dict[str, Any], whole: str) -> Step:
-    """Choose the next step from the messages (role, text) and the tools by name."""
-    asked = [at for at, (role, text) in enumerate(said) if role == "user" and "SCN=" in text]
-    if not asked:
-        return Step("text", "A side call.")
-    name = re.findall(r"SCN=(\w+)", said[asked[-1]][1])[-1]
-    step = sum(role == "tool" for role, _ in said[asked[-1] + 1 :])
-    folder = next((one or two for one, two in _FOLDER.findall(whole)), "")
-    writes = name == "work" or name[0] == "w"
-    if writes and step == 0:
-        return _write(tools, folder)
-    if name == "work":
-        return (
-            _shell(tools, "cat notes.txt && echo ok-$((40+2))")
-            if step == 1
-            else Step("text", "Finished: wrote notes.txt.")
-        )
-    if name == "fail":
-        return _shell(tools, "echo oops >&2; exit 3") if step == 0 else Step("text", "Two steps failed.")
-    if name == "skill" and step == 0:
-        tool = _pick(tools, "skill")
-        return (
-            Step("call", tool=tool, args={next(iter(tools[tool]["properties"])): "greeter"})
-            if tool
-            else _shell(tools, "cat .agents/skills/greeter/SKILL.md")
-        )
-    kind = name.removeprefix("w")
-    if kind.isdecimal():
-        return Step("status", kind)
-    if kind in ("cut", "hang"):
-        return Step(kind)
-    return {
-        "max": Step("max", "cut off by the limit"),
-        "empty": Step("text"),
-        "skill": Step("text", "Used the skill."),
-    }.get(name, Step("text", "Just an answer."))
+class Request(NamedTuple):
+    """A request to a model.
+
+    Attributes:
+        said: role and text of each message; a result of a tool has the role `tool`.
+        tools: the tools that the model may call.
+        whole: the request as text.
+    """
+
+    said: Sequence[tuple[str, str]]
+    tools: Tools
+    whole: str
+
+    def scenario(self) -> tuple[str, int]:
+        """Return the last scenario that the user names by `SCN=name`, and the number of results of tools after it; an
+        empty name for a request that the program makes for itself, such as for a title."""
+        asked = [at for at, (role, text) in enumerate(self.said) if role == "user" and _MARK in text]
+        if not asked or not self.tools:
+            return "", 0
+        name = re.findall(rf"{_MARK}(\w+)", self.said[asked[-1]][1])[-1]
+        return name, sum(role == "tool" for role, _ in self.said[asked[-1] + 1 :])
+
+    def pick(self, *patterns: str) -> str:
+        """Return the name of the first tool that matches a pattern; empty if there is none."""
+        found = (tool for each in patterns for tool in self.tools if re.fullmatch(each, tool, re.IGNORECASE))
+        return next(found, "")
+
+    def write(self, folder: str) -> Step:
+        """Return the step that writes notes.txt into a folder."""
+        tool = self.pick("write", "write_file", "create")
+        if not tool:
+            return self.shell(f"echo '{_TEXT}' > {FILE}")
+        values = {**dict.fromkeys(_PATHS, f"{folder}/{FILE}"), **dict.fromkeys(_CONTENTS, f"{_TEXT}\n")}
+        known = self.tools[tool]["properties"]
+        return Step("call", tool=tool, args={name: value for name, value in values.items() if name in known})
+
+    def shell(self, command: str) -> Step:
+        """Return the step that runs a command."""
+        tool = self.pick("bash", "exec_command", "shell_command", "run_shell_command", "shell")
+        values = {"command": command, "cmd": command, "description": "a step"}
+        known = self.tools[tool]["properties"] if tool else {}
+        return Step("call", tool=tool, args={name: value for name, value in values.items() if name in known})
 
 
-def _pick(tools: dict[str, Any], *patterns: str) -> str:
-    return next((tool for each in patterns for tool in tools if re.fullmatch(each, tool, re.IGNORECASE)), "")
+Script = Callable[[Request], Step]
 
 
-def _write(tools: dict[str, Any], folder: str) -> Step:
-    tool = _pick(tools, "write", "create")
-    if not tool:
-        return _shell(tools, "echo 'hello from the server' > notes.txt")
-    values = {"file_path": f"{folder}/notes.txt", "path": f"{folder}/notes.txt"}
-    texts = dict.fromkeys(("content", "file_text"), "hello from the server\n")
-    known = tools[tool]["properties"]
-    return Step(
-        "call",
-        tool=tool,
-        args={key: value for key, value in {**values, **texts}.items() if key in known},
-    )
-
-
-def _shell(tools: dict[str, Any], command: str) -> Step:
-    tool = _pick(tools, "bash", "exec_command", "shell_command", "shell")
-    return Step(
-        "call",
-        tool=tool,
-        args={
-            key: command if key in ("command", "cmd") else "a step"
-            for key in tools[tool]["properties"]
-            if key in ("command", "cmd", "description")
-        },
+def work(request: Request, step: int, folder: str) -> Step:
+    """Return a step of the scenario `work`: write notes.txt, show it, answer."""
+    if step == 0:
+        return request.write(folder)
+    return (
+        request.shell(f"cat {FILE} && echo ok-$((40+2))") if step == 1 else Step("text", "Finished: wrote notes.txt.")
     )
 
 
@@ -107,10 +99,19 @@ def _text(content: Any) -> str:
     return "\n".join(map(_text, content or []))
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script = script
+        self.numbers = count(1)
+        self.closed = threading.Event()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    numbers = count(1)
-    decide: Callable[[list[tuple[str, str]], dict[str, Any], str], Step] = staticmethod(decide)
+    server: _Server
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -119,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(200, {"object": "list", "data": [], "models": []})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
+        body = Foreign(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}").json()
         answers = {"/responses": self._responses, "/completions": self._chat, "/messages": self._messages}
         path = self.path.partition("?")[0]
         answer = next((made for end, made in answers.items() if path.endswith(end)), None)
@@ -143,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _id(self, prefix: str) -> str:
-        return f"{prefix}_{next(self.numbers):06d}"
+        return f"{prefix}_{next(self.server.numbers):06d}"
 
     def _other(self, step: Step) -> bool:
         """Answer with a status, or not at all."""
@@ -151,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             error = {"type": "scripted", "message": f"scripted {step.text}"}
             self._json(int(step.text), {"type": "error", "error": error})
         elif step.kind == "hang":
-            threading.Event().wait(600)
+            self.server.closed.wait()
         return step.kind in ("status", "hang")
 
     def _stream(self, step: Step, events: list[Json], *, named: bool) -> None:
@@ -175,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
             ("tool" if str(item.get("type")).endswith("_output") else item.get("role", ""), _text(item.get("content")))
             for item in given
         ]
-        step = self.decide(said, tools, json.dumps(body))
+        step = self.server.script(Request(said, tools, json.dumps(body)))
         if self._other(step):
             return
         item: Json = {"type": "message", "id": self._id("msg"), "role": "assistant", "status": "completed"}
@@ -202,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, body: Json) -> None:
         tools = {each["function"]["name"]: each["function"].get("parameters", {}) for each in body.get("tools", [])}
         said = [(each["role"], _text(each.get("content"))) for each in body["messages"]]
-        step = self.decide(said, tools, json.dumps(body))
+        step = self.server.script(Request(said, tools, json.dumps(body)))
         if self._other(step):
             return
         delta: Json = {"role": "assistant", "content": step.text}
@@ -244,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
             said += [("tool", "") for part in parts if part["type"] == "tool_result"]
             said += [(message["role"], part["text"]) for part in parts if part["type"] == "text"]
-        step = self.decide(said, tools, json.dumps(body))
+        step = self.server.script(Request(said, tools, json.dumps(body)))
         if self._other(step):
             return
         usage = {
@@ -276,14 +277,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(decide: Callable[[list[tuple[str, str]], dict[str, Any], str], Step] = decide) -> Iterator[str]:
+def serving(script: Script) -> Iterator[str]:
     """Serve on loopback; yields the address."""
-    handler = type("Handler", (_Handler,), {"decide": staticmethod(decide)})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(script)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
+        server.closed.set()
         server.shutdown()
         server.server_close()

@@ -1,0 +1,112 @@
+"""The machine of a run: its programs and environment, and how they are started in the folder of a trial."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
+from holodeck_action.extensions.agent_programs.program import ProgramRun
+from holodeck_action.extensions.agent_programs.workspace import MOST_BYTES, WorkspaceError
+from holodeck_action.record.disk import write_new
+from holodeck_action.text.foreign import open_file
+from holodeck_action.workers.bounded_programs import ProgramError, run_program
+from holodeck_action.workers.permission import CodeAllowed
+
+_GIT_S = 60.0
+_NAMES = ("user.name=holodeck-action", "user.email=none@example.invalid", "commit.gpgsign=false")
+_GIT = [part for setting in (*_NAMES, f"core.hooksPath={os.devnull}") for part in ("-c", setting)]
+_CLEAN_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+
+
+class Machine(Struct, frozen=True):
+    """The programs and the environment of a run.
+
+    Attributes:
+        program: absolute path of the agent's program.
+        git: absolute path of Git; None if it is not installed.
+        environ: the variables that the agent gets.
+        code: the permission to start programs.
+    """
+
+    program: str
+    git: str | None
+    environ: Mapping[str, str]
+    code: CodeAllowed
+
+    @property
+    def git_environ(self) -> dict[str, str]:
+        """The environment of Git, without HOME."""
+        return {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath)}
+
+    def make_folders(self, folder: Path, adapter: Adapter) -> None:
+        """Make the folders of a trial: the workspace, a home, and one for temporary files."""
+        for name in ("workspace", f"home/.{adapter.name}", "tmp"):
+            (folder / name).mkdir(parents=True)
+
+    def commit_workspace(self, folder: Path) -> None:
+        """Make the workspace of a trial a repository, which stops the search for instructions and skills in parents.
+
+        Raises:
+            OSError: Git cannot be started.
+            ProgramError: Git failed.
+        """
+        for words in (("init", "-q"), ("add", "-A", "-f"), ("commit", "-q", "--allow-empty", "-m", "start")):
+            if self.git is not None:
+                self._run_git(self.git, folder, words)
+
+    def _run_git(self, git: str, folder: Path, words: Sequence[str]) -> None:
+        result = run_program(
+            [git, *_GIT, *words],
+            {**self.git_environ, "HOME": str(folder / "home")},
+            code=self.code,
+            timeout_s=_GIT_S,
+            max_bytes=1_000_000,
+            folder=folder / "workspace",
+        )
+        if result.code != 0:
+            raise ProgramError(f"git {words[0]} ended with exit code {result.code}")
+
+    def ignored(self, fixture: Path | None, names: Sequence[str], folder: Path) -> Container[str]:
+        """Return those of some paths that the fixture's own .gitignore leaves out, which the agent cannot change.
+
+        Raises:
+            WorkspaceError: Git cannot tell.
+        """
+        if self.git is None or fixture is None or not names:
+            return ()
+        bare = str(folder / "ignoring.git")
+        asked = folder / f"changed-{time.monotonic_ns()}"
+        write_new(asked, ["\0".join(names).encode("utf-8", "surrogateescape")])
+        tells = ("--git-dir", bare, "--work-tree", str(fixture), "check-ignore", "--no-index", "-z", "--stdin")
+        try:
+            with open_file(asked, None) as file:
+                for words, given in ((("init", "-q", "--bare", bare), None), (tells, file)):
+                    told = run_program(
+                        [self.git, *words],
+                        self.git_environ,
+                        code=self.code,
+                        timeout_s=_GIT_S,
+                        max_bytes=MOST_BYTES,
+                        folder=fixture,
+                        input_file=given,
+                    )
+        except (OSError, ProgramError) as error:
+            raise WorkspaceError(f"has changes that Git cannot compare with .gitignore: {error}") from None
+        if told.code not in (0, 1):
+            raise WorkspaceError(f"has a .gitignore that Git cannot read (exit code {told.code})")
+        return {*os.fsdecode(told.output.parse(bytes)).split("\0")}
+
+    def start(self, adapter: Adapter, launch: Launch, folder: Path, prompt: str) -> ProgramRun:
+        """Start the agent's program in the folder of a trial.
+
+        Raises:
+            AgentError: it cannot be started.
+        """
+        own = {"HOME": str(launch.home), "TMPDIR": str(folder / "tmp")}
+        environ = {**launch.environ, **adapter.environ(launch), **own}
+        return ProgramRun([self.program, *adapter.arguments(launch)], environ, folder, prompt, self.code)

@@ -1,0 +1,47 @@
+"""The scenarios of the scripted server, which take the place of a model behind a coding-agent program.
+
+The last `SCN=name` of the prompt chooses the behaviour, and the number of tool results after it is the step:
+`work` writes notes.txt, shows it and answers; `fail` runs a command that ends with 3 and answers; `say` answers;
+`skill` uses the skill `greeter`; a number is that status; `w500` writes first; `cut` and `wcut` break the stream; `max`
+stops at the token limit; `empty` says nothing; `hang` never answers.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holodeck_action.extensions.agent_programs.scripted_server import Request, Step, work
+
+_FOLDER = re.compile(r'[Ww]orking directory(?: is)?: ?([^\s"\\<]+)|<cwd>([^<]+)</cwd>|the directory: ([^\s"\\<]+)')
+_SKILL = ".agents/skills/greeter/SKILL.md"
+
+
+def decide(request: Request) -> Step:
+    """Choose the next step."""
+    name, step = request.scenario()
+    folder = next(("".join(found) for found in _FOLDER.findall(request.whole)), ".")
+    if name == "work" or (name.startswith("w") and step == 0):
+        return work(request, step, folder)
+    if name == "fail" and step == 0:
+        return request.shell("echo oops >&2; exit 3")
+    if name == "skill" and step == 0:
+        return _use_skill(request, folder)
+    kind = name.removeprefix("w")
+    if kind.isdecimal():
+        return Step("status", kind)
+    if kind in ("cut", "hang"):
+        return Step(kind)
+    if name == "max":
+        return Step("max", "cut off by the limit")
+    return Step("text", {"empty": "", "fail": "Two steps failed."}.get(name, "Just an answer."))
+
+
+def _use_skill(request: Request, folder: str) -> Step:
+    tool = request.pick("skill", "activate_skill")
+    if tool:
+        name = next(name for name in request.tools[tool]["properties"] if name in ("skill", "name"))
+        return Step("call", tool=tool, args={name: "greeter"})
+    tool = request.pick("read")
+    if tool:
+        return Step("call", tool=tool, args={"path": f"{folder}/{_SKILL}"})
+    return request.shell(f"cat {_SKILL}")
