@@ -19,8 +19,8 @@ from holodeck_action.run.loading import SuiteContext, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.action_inputs import Flags
-from holodeck_action.run.options.flags import MODEL_CALLS
-from holodeck_action.run.options.request import flags_from
+from holodeck_action.run.options.flags import MODEL_CALLS, SETTINGS
+from holodeck_action.run.options.request import flags_from, is_given
 from holodeck_action.run.options.settings import merge
 from holodeck_action.run.preflight import model_problems
 from holodeck_action.run.run import Run
@@ -57,7 +57,8 @@ def compare_with(
             extension compares answers, or options contradict each other or have no effect; no judge was asked.
     """
     if judge is None:
-        useless = [name for name in JUDGING if values.get(name.replace("-", "_"))]
+        settings = {name: SETTINGS[name].setting for name in JUDGING}
+        useless = [name for name, setting in settings.items() if is_given(setting, values.get(setting))]
         if useless:
             raise ConfigurationError([f"--{useless[0]} has no effect without --judge; leave it out, or give --judge"])
         return compare_runs(base, head, flags_from(values), caller).exit_code

@@ -285,7 +285,7 @@ def load_one_suite(pattern: str, context: SuiteContext, reason: str, *, grades: 
 
 
 def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Sequence[GivenPath]) -> tuple[Path, ...]:
-    """Return the files of the suites that the patterns name: files, folders with an agent.yaml, or globs.
+    """Return the files of the suites that the patterns name: files, folders with an agent.yaml, or globs of both.
 
     A policy file selects the agent.yaml in its folder.
 

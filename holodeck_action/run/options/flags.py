@@ -135,7 +135,8 @@ def type_of(kind: Kind) -> click.ParamType | None:
     return KindType(kind) if kind.metavar and not kind.many else None
 
 
-_SETTINGS = {item.name: item for item in DECLARED}
+SETTINGS = {item.name: item for item in DECLARED}
+"""All settings by the name of their option."""
 
 _OF_RUN = [item for item in DECLARED if item.of in ("run", "terminal")]
 RUN = ("output-dir", *(item.name for item in _OF_RUN if item.help and item.name != "output-dir"))
@@ -165,7 +166,7 @@ def settings(*names: str, help_texts: Mapping[str, str] = MappingProxyType({})) 
 
     def add_options(command: Command) -> Command:
         for name in reversed(names):
-            command = _option(_SETTINGS[name], help_texts.get(name))(command)
+            command = _option(SETTINGS[name], help_texts.get(name))(command)
         return command
 
     return add_options

@@ -33,7 +33,7 @@ def flags_from(*layers: Mapping[str, Any]) -> Flags:
     """
     given: dict[str, Any] = {}
     for layer in reversed(layers):
-        given |= {name: value for name, value in layer.items() if _is_given(name, value)}
+        given |= {name: value for name, value in layer.items() if is_given(name, value)}
     for problem in _contradictions(given):
         raise ConfigurationError([problem])
     if "keywords" in given:
@@ -51,7 +51,8 @@ def flags_from(*layers: Mapping[str, Any]) -> Flags:
     return flags
 
 
-def _is_given(name: str, value: Any) -> bool:
+def is_given(name: str, value: Any) -> bool:
+    """Return whether the value of a setting was given."""
     # 0 is a value, although it equals False.
     return value is not None and value != () and (value is not False or name in _ON_BY_DEFAULT)
 

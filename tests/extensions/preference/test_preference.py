@@ -146,9 +146,10 @@ def test_trials_are_compared_in_order_and_kept_verdicts_used(project: Project, m
 def test_options_of_the_judge_need_one(project: Project) -> None:
     project.numbered(1)
     project.run("run", "-o", "out")
-    finished = project.run("compare", "out", "out", "--dry-run")
-    assert finished.code == 2
-    assert finished.errors == ["--dry-run has no effect without --judge; leave it out, or give --judge"]
+    for option in (["--dry-run"], ["--allow-path", "."], ["--max-cost-usd", "0"]):
+        finished = project.run("compare", "out", "out", *option)
+        assert finished.code == 2
+        assert finished.errors == [f"{option[0]} has no effect without --judge; leave it out, or give --judge"]
     finished = project.run("compare", "out", "out", "--judge", "agent.yaml")
     assert finished.code == 2
     assert "has a metric that compares answers; add one of type preference" in finished.stderr
