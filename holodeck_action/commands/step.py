@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -89,10 +89,6 @@ class _StepSettings(Struct, frozen=True):
         """Whether the step's command publishes on GitHub."""
         return self.compared is None and (self.command is None or self.command.comment)
 
-    def in_workspace(self, caller: Caller) -> Caller:
-        """Return the caller with the workspace as its current folder."""
-        return replace(caller, cwd=self.workspace)
-
 
 def run_step(caller: Caller) -> int:
     """Evaluate the suites that the inputs name, and publish the results; or compare two runs.
@@ -119,40 +115,27 @@ class _Step:
         self._runner = RunnerExtras(caller.environ, caller.stdout)
         # A comparison, or a command of an extension, publishes and clears nothing, even if an input cannot be read.
         self._compares = COMMAND.text_in(caller.environ) not in ("", "run")
+        self._settings: _StepSettings | None = None
+        self._flags = Flags()
+        self._publisher: Publisher | None = None
+        self._loaded: tuple[LoadedSuite, ...] | None = None
 
     def run(self) -> int:
-        settings = self._attempt(self._read_inputs)
-        if isinstance(settings, Outcome) and not self._compares and not self._environ.get("INPUT_PUBLISH", "").strip():
+        failed = self._attempt(self._prepare)
+        if self._settings is None and not self._compares and not self._environ.get("INPUT_PUBLISH", "").strip():
             self._attempt(self._clear_output)
-        publisher: Publisher | None = None
-        ready: tuple[LoadedSuite, ...] | Outcome
-        if isinstance(settings, Outcome):
-            ready = settings
-        elif not settings.publishes:
-            ready = ()
-        else:
-            opened = self._attempt(lambda: self._open_publisher(settings))
-            if isinstance(opened, Outcome):
-                ready = opened
-            else:
-                publisher = opened
-                ready = self._attempt(lambda: self._load_suites(settings, opened))
         with stop_commands(self._log, lambda: secrets.token_hex(16)) as stopped:
             self._caller = replace(self._caller, group=stopped.fold_lines)
-            ended = self._conclude(settings, ready)
+            ended = failed or self._attempt(self._conclude)
             self._log.write(ended.log_text)
-            folders = (
-                tuple(item.suite.folder for item in ready)
-                if isinstance(ready, tuple)
-                else tuple(problem.folder for problem in ended.located)
-            )
             with _ignore_signals(self._caller.signals):
-                published = self._publish(settings, ended, publisher, folders)
+                published = self._publish(ended)
+                self._write_outputs(ended, published)
         code = ended.exit_code
-        if isinstance(settings, _StepSettings):
+        if self._settings is not None:
             judged = ended.evaluated or ended.compared is not None or ended.extended is not None
-            code = settings.flags.process_exit_code(code) if judged else code
-            code = settings.channel_options.process_exit_code(code, published.channels)
+            code = self._flags.process_exit_code(code) if judged else code
+            code = self._settings.channel_options.process_exit_code(code, published.channels)
         for command in annotation_commands(published.annotations, reserved=1 if code else 0):
             self._log.write(command + "\n")
         if code:
@@ -170,6 +153,34 @@ class _Step:
             located = error.located if isinstance(error, ConfigurationError) else ()
             shown = found.to_text(terminal_of(self._log, self._environ))
             return Outcome(found.code, problems=tuple(map(str, found.problems)), located=located, log_text=shown)
+
+    def _prepare(self) -> Outcome | None:
+        """Read the inputs, and load the suites; return the outcome of a step that only publishes finished runs, or None
+        if something is to be done."""
+        settings = self._settings = self._read_inputs()
+        self._flags = settings.flags
+        if not settings.publishes:
+            self._loaded = ()
+            return None
+        publisher = self._publisher = open_publisher(
+            settings.channel_options, self._environ, self._caller.pause, evaluates=not self._flags.publish
+        )
+        if settings.command is not None:
+            # The command loads its suite itself.
+            publisher.begin([head_commit(settings.workspace / suite) for suite in self._flags.suites])
+            self._loaded = ()
+            return None
+        if self._flags.publish:
+            publisher.begin(None)
+            redactor = Redactor(environment_secrets(self._environ) | {settings.channel_options.token})
+            return read_runs(self._flags.publish, settings.workspace, redactor)
+        if self._flags.merge:
+            # Shards are read later, after the runner's command processing has been stopped.
+            publisher.begin(None)
+            self._loaded = ()
+            return None
+        self._loaded = self._load_suites(settings, publisher)
+        return None
 
     def _read_inputs(self) -> _StepSettings:
         """Read and validate the inputs; secrets are masked before anything else is written to the log."""
@@ -197,28 +208,9 @@ class _Step:
     def _clear_output(self) -> None:
         self._claims.clear(output_dir_of(self._environ, _workspace(self._caller), default=True))
 
-    def _open_publisher(self, settings: _StepSettings) -> Publisher:
-        return open_publisher(
-            settings.channel_options, self._environ, self._caller.pause, evaluates=not settings.flags.publish
-        )
-
-    def _load_suites(self, settings: _StepSettings, publisher: Publisher) -> tuple[LoadedSuite, ...] | Outcome:
-        """Load the suites, or read the runs to publish, and show on GitHub that the step is in progress.
-
-        Shards to merge are read later, after the runner's command processing has been stopped.
-        """
+    def _load_suites(self, settings: _StepSettings, publisher: Publisher) -> tuple[LoadedSuite, ...]:
+        """Load the suites, and show on GitHub that the step is in progress."""
         flags = settings.flags
-        if settings.command is not None:
-            # The command loads its suite itself.
-            publisher.begin([head_commit(settings.workspace / suite) for suite in flags.suites])
-            return ()
-        if flags.publish:
-            publisher.begin(None)
-            redactor = Redactor(environment_secrets(self._environ) | {settings.channel_options.token})
-            return read_runs(flags.publish, settings.workspace, redactor)
-        if flags.merge:
-            publisher.begin(None)
-            return ()
         if not flags.dry_run:
             self._claims.clear(flags.output_dir)
         suites = (settings.workspace / suite for suite in flags.suites)
@@ -245,7 +237,7 @@ class _Step:
                 begin_publishing()
 
         try:
-            context = settings.in_workspace(self._caller).suite_context(flags, permission)
+            context = replace(self._caller, cwd=settings.workspace).suite_context(flags, permission)
             context = structs.replace(context, install=self._runner.install).with_conversations()
             loaded = load_suites(flags.suites, context, on_found=note_suites, grades=True)
             # Before the check run begins: the program starts again with what it installs.
@@ -257,68 +249,62 @@ class _Step:
         _mask({secret for item in loaded for secret in item.suite.secrets}, self._log)
         return loaded
 
-    def _conclude(self, settings: _StepSettings | Outcome, start: tuple[LoadedSuite, ...] | Outcome) -> Outcome:
-        if isinstance(settings, Outcome):
-            return settings
-        if isinstance(start, Outcome):
-            return start
+    def _conclude(self) -> Outcome:
+        """Compare, run the command of an extension, merge or evaluate."""
+        assert self._settings is not None
+        settings, flags = self._settings, self._flags
+        caller = replace(self._caller, cwd=settings.workspace)
         if settings.compared is not None:
-            (base, head), caller = settings.compared, settings.in_workspace(self._caller)
-            compared = self._attempt(lambda: compare_runs(base, head, settings.flags, caller))
-            return compared if isinstance(compared, Outcome) else Outcome(compared.exit_code, compared=compared)
+            compared = compare_runs(*settings.compared, flags, caller)
+            return Outcome(compared.exit_code, compared=compared)
         if settings.command is not None:
-            extended = self._attempt(partial(self._run_command, settings, settings.command))
-            return extended if isinstance(extended, Outcome) else Outcome(extended.exit_code, extended=extended)
-        return self._attempt(lambda: self._evaluate(settings, start))
+            run: Callable[..., StepReport] = registry.resolve(settings.command.run)
+            extended = run(caller, settings.arguments, self._runner.install)
+            return Outcome(extended.exit_code, extended=extended)
+        ui = Ui(caller, flags, self._claims, caller.progress_display(), flags.output_dir, settings.template)
+        return merge_folders(flags.merge, ui) if flags.merge else evaluate(prepare_suites(self._loaded or ()), ui)
 
-    def _run_command(self, settings: _StepSettings, command: StepCommand) -> StepReport:
-        run: Callable[..., StepReport] = registry.resolve(command.run)
-        return run(settings.in_workspace(self._caller), settings.arguments, self._runner.install)
-
-    def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> Outcome:
-        caller, flags = settings.in_workspace(self._caller), settings.flags
-        progress = caller.progress_display()
-        ui = Ui(caller, flags, self._claims, progress, flags.output_dir, settings.template)
-        if flags.merge:
-            return merge_folders(flags.merge, ui)
-        return evaluate(prepare_suites(loaded), ui)
-
-    def _publish(
-        self, settings: _StepSettings | Outcome, outcome: Outcome, publisher: Publisher | None, folders: Sequence[Path]
-    ) -> Publication:
+    def _publish(self, outcome: Outcome) -> Publication:
         """Publish the results; a failed channel is reported in the log and the summary and changes no verdict."""
-        environ, log, note = self._environ, self._log, self._caller.note
-        outdates = publisher is None and not self._compares
-        extended = outcome.extended
-        published = empty_publication(environ) if outdates else Publication(extended.channels if extended else (), ())
-        if publisher is not None and extended is not None and not extended.markdown:
+        environ, publisher, settings, extended = self._environ, self._publisher, self._settings, outcome.extended
+        if publisher is None or settings is None:
+            if not self._compares:
+                return empty_publication(environ)
+            return Publication(extended.channels if extended else (), ())
+        if extended is not None and not extended.markdown:
             publisher.close()
-        elif isinstance(settings, _StepSettings) and publisher is not None:
-            redact = Redactor(environment_secrets(environ) | {settings.channel_options.token}).text
-            findings = Findings(
-                exit_code=outcome.exit_code,
-                reports=tuple(suite.report for suite in outcome.suites),
-                problems=outcome.problems,
-                template=settings.template,
-                note=note,
-                annotations=annotate_problems(outcome.located, environ),
-                unannotated=unannotated_reasons(folders, environ),
-                pages=settings.flags.html and any(suite.folder and suite.written for suite in outcome.suites),
-                markdown="" if extended is None else redact(extended.markdown),
-                reason="" if extended is None else redact(extended.reason),
-            )
-            published = publisher.finish(findings)
-            log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))
-        file, channels = environ.get("GITHUB_STEP_SUMMARY"), published.channels
-        flags = settings.flags if isinstance(settings, _StepSettings) else Flags()
+            return Publication(extended.channels, ())
+        redact = Redactor(environment_secrets(environ) | {settings.channel_options.token}).text
+        if self._loaded is None:
+            folders = [problem.folder for problem in outcome.located]
+        else:
+            folders = [item.suite.folder for item in self._loaded]
+        findings = Findings(
+            exit_code=outcome.exit_code,
+            reports=tuple(suite.report for suite in outcome.suites),
+            problems=outcome.problems,
+            template=settings.template,
+            note=self._caller.note,
+            annotations=annotate_problems(outcome.located, environ),
+            unannotated=unannotated_reasons(folders, environ),
+            pages=self._flags.html and any(suite.folder and suite.written for suite in outcome.suites),
+            markdown="" if extended is None else redact(extended.markdown),
+            reason="" if extended is None else redact(extended.reason),
+        )
+        published = publisher.finish(findings)
+        self._log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))
+        return published
+
+    def _write_outputs(self, outcome: Outcome, published: Publication) -> None:
+        """Write the outputs and the summary of the step; what cannot be written is reported in the log."""
+        environ, flags, note = self._environ, self._flags, self._caller.note
         publishes, sharded = bool(flags.publish), flags.shard is not None
         # A run that is only published has no verdict.json of this step.
         folder = None if publishes else flags.output_dir
-        template = settings.template if isinstance(settings, _StepSettings) else None
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
-                outputs(outcome, folder, channels, reports_made=not publishes, judged=not sharded)
+                outputs(outcome, folder, published.channels, reports_made=not publishes, judged=not sharded)
                 | comparison_path(flags, outcome)
                 | extended_paths(outcome),
             )
@@ -327,6 +313,8 @@ class _Step:
             # The page of a run that is only published is in another run's artifact.
             suites = () if publishes else outcome.suites
             run = page_links(environ).run if any(path_if_written(suite.folder, PAGE_FILE) for suite in suites) else None
+            template = None if self._settings is None else self._settings.template
+            file = environ.get("GITHUB_STEP_SUMMARY")
             writers.append(
                 lambda: append_summary(file, job_summary(outcome, template, published, summary_room(file), run))
             )
@@ -338,7 +326,6 @@ class _Step:
             except Exception as error:  # noqa: BLE001 - no channel hides the verdict
                 for sentence in map(str, explain_error(error, environ).problems):
                     note(sentence)
-        return published
 
 
 def _mask(values: Iterable[str], log: TextIO) -> None:
