@@ -126,7 +126,7 @@ class _Step:
             self._attempt(self._clear_output)
         with stop_commands(self._log, lambda: secrets.token_hex(16)) as stopped:
             self._caller = replace(self._caller, group=stopped.fold_lines)
-            ended = failed or self._attempt(self._conclude)
+            ended: Outcome = self._attempt(self._conclude) if failed is None else failed
             self._log.write(ended.log_text)
             with _ignore_signals(self._caller.signals):
                 published = self._publish(ended)
