@@ -21,7 +21,7 @@ from holodeck_action.extensions.agent_programs.checks import (
     WorkspaceCheck,
 )
 from holodeck_action.extensions.agent_programs.environment import chosen
-from holodeck_action.extensions.agent_programs.exam import add_hidden, make_tree, run_command
+from holodeck_action.extensions.agent_programs.exam import MOST_OUTPUT, add_hidden, make_tree, run_shell
 from holodeck_action.extensions.agent_programs.guard import Guard, own_files, tracked_files
 from holodeck_action.extensions.agent_programs.machine import Machine
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
@@ -29,6 +29,7 @@ from holodeck_action.extensions.agent_programs.recording import PlayedTurn, Reco
 from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.self_check import KeptPasses, check_program
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
+from holodeck_action.extensions.agent_programs.setup import set_up
 from holodeck_action.extensions.agent_programs.trajectory import NO_END, Ended, Tokens, Trajectory
 from holodeck_action.extensions.agent_programs.workspace import (
     Snapshot,
@@ -38,6 +39,7 @@ from holodeck_action.extensions.agent_programs.workspace import (
     small_text,
     snapshot,
     stored_changes,
+    walk,
 )
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.checkout import Checkout
@@ -64,12 +66,12 @@ class AgentProgram(Agent):
         max_bytes: int,
         redact: Redact,
         recorded: RecordedTurns | None,
-        kept: KeptPasses,
+        cache: Path | None,
     ) -> None:
         self.recorded = recorded
         self.target, self.adapter, self.fixture, self.checkout = target, adapter, fixture, checkout
         self.machine, self.max_bytes, self.redact = machine, max_bytes, redact
-        self._kept = kept
+        self.cache = cache
         self._ready: asyncio.Task[None] | None = None
         self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
         self._guard: Guard | None = None
@@ -108,12 +110,20 @@ class AgentProgram(Agent):
             raise AgentError(f"the workspace cannot be made: {error}", "cannot_start") from None
 
     async def _make_ready(self) -> None:
+        command = self.target.setup
+        if command is not None:
+            given = (command, self.fixture, self.machine, self.cache, self.folder, self.redact)
+            try:
+                self.fixture = await _in_thread(lambda: set_up(*given))
+            except (WorkspaceError, OSError) as error:
+                raise AgentError(f"the workspace {error}", "cannot_start") from None
         if self.target.self_check and not self.replays and not isinstance(self.adapter, UnknownProgram):
             await self._check_itself()
 
     async def _check_itself(self) -> None:
         machine, adapter = self.machine, self.adapter
-        if self._kept.has(machine, adapter):
+        kept = KeptPasses(self.cache)
+        if kept.has(machine, adapter):
             return
         folder = self.folder / "self-check"
         try:
@@ -123,12 +133,14 @@ class AgentProgram(Agent):
         if problem is not None:
             message = f"{adapter.program} does not work on this machine (self-check without a model): {problem}"
             raise AgentError(message, "cannot_start")
-        self._kept.add(machine, adapter)
+        kept.add(machine, adapter)
 
     def _watch(self) -> Guard:
         machine = self.machine
         tracked = tracked_files(self.checkout.folder, machine.git, machine.git_environ, machine.code)
-        return Guard([*self._suite_files, *tracked, *own_files()])
+        fixture = self.fixture if self.target.setup is not None else None
+        made = () if fixture is None else (fixture / name for name in walk(fixture))
+        return Guard([*self._suite_files, *tracked, *own_files(), *made])
 
     def changed_file(self) -> Path | None:
         """Return a file of the checkout or of this program that was changed since the run began; None if none was."""
@@ -137,9 +149,9 @@ class AgentProgram(Agent):
     def _prepare(self, folder: Path) -> Snapshot:
         self.machine.make_folders(folder, self.adapter)
         if self.fixture is not None:
-            copy_folder(self.fixture, folder / "workspace")
+            copy_folder(self.fixture, folder / "workspace", any_links=self.target.setup is not None)
         if not self.replays:
-            self.machine.commit_workspace(folder)
+            self.machine.commit_workspace(folder, everything=self.target.setup is None)
         return snapshot(folder / "workspace")
 
     async def close(self) -> None:
@@ -285,10 +297,12 @@ class AgentSession(Session):
         agent, place = self._agent, self._folder / f"exam-{self._turns}-{number}"
         environ = chosen(agent.machine.environ)
         try:
-            make_tree(place / "tree", agent.fixture, self.workspace, changed, only)
+            any_links = agent.target.setup is not None
+            make_tree(place / "tree", agent.fixture, self.workspace, changed, only, any_links=any_links)
             if command.hidden is not None:
                 add_hidden(place / "tree", command.hidden, agent.checkout)
-            return run_command(command, place / "tree", place, environ, agent.machine.code)
+            tree, limit_s, code = place / "tree", command.timeout_s, agent.machine.code
+            return run_shell(command.run, limit_s, tree, place, environ, code, most_bytes=MOST_OUTPUT)
         except (WorkspaceError, OSError) as error:
             return {"problem": str(error)}
         finally:

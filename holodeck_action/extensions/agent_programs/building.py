@@ -12,7 +12,6 @@ from holodeck_action.extensions.agent_programs.agent import AgentProgram
 from holodeck_action.extensions.agent_programs.environment import chosen
 from holodeck_action.extensions.agent_programs.machine import Machine
 from holodeck_action.extensions.agent_programs.recording import RecordedTurns
-from holodeck_action.extensions.agent_programs.self_check import KeptPasses
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.workspace import tree_digest
 from holodeck_action.llm.cassette.recorded_calls import Recording
@@ -66,8 +65,9 @@ def build_agent(
     turns = None
     if recording is not None:
         turns = RecordedTurns(recording, target, "" if fixture is None else tree_digest(fixture))
-    kept = KeptPasses(_cache_folder(environ))
-    return AgentProgram(target, adapter, machine, fixture, suite, checkout, max_bytes, redact, turns, kept)
+    return AgentProgram(
+        target, adapter, machine, fixture, suite, checkout, max_bytes, redact, turns, _cache_folder(environ)
+    )
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.extensions.agent_programs.checks import CommandConditions, path_matches
+from holodeck_action.extensions.agent_programs.checks import path_matches
 from holodeck_action.extensions.agent_programs.workspace import (
     MOST_BYTES,
     WorkspaceError,
@@ -23,7 +23,9 @@ from holodeck_action.workers.processes import KillableProcess, OutputTail
 
 _KEPT = 8_000
 """Bytes of the end of each output that the record keeps."""
-_MOST_OUTPUT = 50_000_000
+_MOST_READ = 10**10
+MOST_OUTPUT = 50_000_000
+"""Maximum bytes of each file that a command in an exam tree writes, its output included."""
 _SHELL = ("/bin/sh", "-c")
 
 
@@ -33,6 +35,8 @@ def make_tree(
     workspace: Path,
     changed: Iterable[Mapping[str, Any]],
     only: Sequence[str] | None,
+    *,
+    any_links: bool,
 ) -> None:
     """Make a copy of the fixture with the changes of a workspace.
 
@@ -42,13 +46,14 @@ def make_tree(
         workspace: the workspace after the trial.
         changed: the changed files (see `workspace.changes`).
         only: patterns of the paths whose changes count; None if all do.
+        any_links: whether links of the fixture may lead out of it.
 
     Raises:
         WorkspaceError: a file cannot be copied.
     """
     tree.mkdir(parents=True)
     if fixture is not None:
-        copy_folder(fixture, tree)
+        copy_folder(fixture, tree, any_links=any_links)
     for entry in changed:
         name = entry["path"]
         if only is not None and not any(path_matches(name, pattern) for pattern in only):
@@ -75,17 +80,26 @@ def add_hidden(tree: Path, hidden: str, checkout: Checkout) -> None:
         copy_file(checkout.folder, os.path.normpath(os.path.join(hidden, name)), tree, MOST_BYTES, replace=True)
 
 
-def run_command(
-    wanted: CommandConditions, tree: Path, outside: Path, environ: Mapping[str, str], code: CodeAllowed
+def run_shell(
+    command: str,
+    timeout_s: float,
+    tree: Path,
+    outside: Path,
+    environ: Mapping[str, str],
+    code: CodeAllowed,
+    *,
+    most_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Run a command in an exam tree.
+    """Run a shell command in a tree.
 
     Args:
-        wanted: the command and its deadline.
-        tree: the exam tree.
+        command: the command.
+        timeout_s: its deadline in seconds.
+        tree: the tree.
         outside: an empty folder for its output and its home.
         environ: the whole environment but HOME and TMPDIR.
         code: the permission to start it.
+        most_bytes: maximum bytes of each file that it writes; None for no limit.
 
     Returns:
         `exit`, the exit code, None if the deadline passed; `stdout` and `stderr`, the end of each output.
@@ -98,22 +112,22 @@ def run_command(
         os.makedirs(place)
     files = [outside / "stdout", outside / "stderr"]
     with open_new(files[0]) as stdout, open_new(files[1]) as stderr:
-        # The shell limits the size of each output, in blocks of 512 bytes.
-        script = f"ulimit -f {_MOST_OUTPUT // 512} || exit 126\n{wanted.run}"
+        # In blocks of 512 bytes.
+        limit = "" if most_bytes is None else f"ulimit -f {most_bytes // 512} || exit 126\n"
         process = KillableProcess(
-            [*_SHELL, script],
+            [*_SHELL, f"{limit}{command}"],
             {**environ, **own},
             code=code,
             folder=tree,
             stdout=stdout.fileno(),
             stderr=stderr.fileno(),
         )
-        exit_code = process.wait(wanted.timeout_s)
+        exit_code = process.wait(timeout_s)
     out, err = (_tail(file).lossy_text() for file in files)
     return {"exit": exit_code, "stdout": out, "stderr": err}
 
 
 def _tail(file: Path) -> Foreign:
     kept = OutputTail(_KEPT)
-    kept.feed(read_file(file, 2 * _MOST_OUTPUT, follow_links=False).parse(bytes))
+    kept.feed(read_file(file, _MOST_READ, follow_links=False).parse(bytes))
     return kept.content()

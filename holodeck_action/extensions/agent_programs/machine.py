@@ -48,14 +48,19 @@ class Machine(Struct, frozen=True):
         for name in ("workspace", f"home/.{adapter.name}", "tmp"):
             (folder / name).mkdir(parents=True)
 
-    def commit_workspace(self, folder: Path) -> None:
+    def commit_workspace(self, folder: Path, *, everything: bool) -> None:
         """Make the workspace of a trial a repository, which stops the search for instructions and skills in parents.
+
+        Args:
+            folder: the folder of the trial.
+            everything: whether files that a .gitignore leaves out are in it, too.
 
         Raises:
             OSError: Git cannot be started.
             ProgramError: Git failed.
         """
-        for words in (("init", "-q"), ("add", "-A", "-f"), ("commit", "-q", "--allow-empty", "-m", "start")):
+        add = ("add", "-A", *(("-f",) if everything else ()))
+        for words in (("init", "-q"), add, ("commit", "-q", "--allow-empty", "-m", "start")):
             if self.git is not None:
                 self._run_git(self.git, folder, words)
 

@@ -76,11 +76,10 @@ def _problem(finished: Finished, adapter: Adapter, folder: Path, redact: Redact)
 
 
 class KeptPasses:
-    """The programs that have passed, in a folder that later runs share; a program that is installed again is checked
-    again."""
+    """The programs that have passed, in the cache folder of all runs; installed again, they are checked again."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+        self._folder = None if folder is None else folder / "passed"
 
     def has(self, machine: Machine, adapter: Adapter) -> bool:
         """Return whether the program has passed on this machine."""

@@ -32,6 +32,9 @@ class AgentTarget(AddedTarget):
     workspace: NonBlank | None = None
     """The folder in which the agent works, relative to agent.yaml. Each trial gets a fresh copy of it, outside the
     checkout, which is its own Git repository. An empty folder when absent. Example: `fixtures/shop`."""
+    setup: NonBlank | None = None
+    """A shell command that runs in the workspace once before the first trial, without secrets; each trial gets a copy
+    of the result. It is kept for the same workspace and command. If it fails, no trial runs. Example: `npm ci`."""
     options: dict[str, str | Flag | None] = Field(default_factory=dict)
     """Further options of the program, by name without dashes. Example: `{max-turns: "20"}`."""
     env: list[NonBlank] = Field(default_factory=list)

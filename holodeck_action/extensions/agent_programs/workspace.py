@@ -16,7 +16,7 @@ from msgspec import Struct
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact, RefusedFileError, read_file
 
-MOST_FILES = 20_000
+MOST_FILES = 100_000
 """Maximum number of files in a workspace."""
 MOST_BYTES = 500_000_000
 """Maximum bytes of all files of a workspace."""
@@ -112,18 +112,25 @@ def tree_digest(folder: Path) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def copy_folder(source: Path, to: Path) -> None:
+def copy_folder(source: Path, to: Path, *, any_links: bool = False) -> None:
     """Copy a folder's files, with their permission to be run; a link is copied if it leads to inside of the folder.
+
+    Args:
+        source: the folder.
+        to: the folder of the copy.
+        any_links: whether all links are copied, as setups make them to programs of the system.
 
     Raises:
         WorkspaceError: the folder is too large, or a file cannot be copied.
     """
     root, left = Path(os.path.realpath(source)), MOST_BYTES
     for name in walk(root):
-        left -= copy_file(root, name, to, left)
+        left -= copy_file(root, name, to, left, any_links=any_links)
 
 
-def copy_file(root: Path, name: str, to: Path, most_bytes: int, *, replace: bool = False) -> int:
+def copy_file(
+    root: Path, name: str, to: Path, most_bytes: int, *, replace: bool = False, any_links: bool = False
+) -> int:
     """Copy one file or link from a folder to the same place in another folder; return its size in bytes.
 
     Raises:
@@ -135,7 +142,7 @@ def copy_file(root: Path, name: str, to: Path, most_bytes: int, *, replace: bool
         if replace:
             copy.unlink(missing_ok=True)
         if path.is_symlink():
-            if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            if not any_links and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
                 raise WorkspaceError(f"has a link that leads out of it: {name}")
             os.symlink(os.readlink(path), copy)
             return 0

@@ -307,3 +307,38 @@ def test_a_program_that_does_not_work_here_is_found_before_the_first_case(projec
     assert len(starts.read_text().split()) == 1
     sentence = f"codex does not work on this machine (self-check without a model): {reason}"
     assert [error is not None and sentence in error.message for error in errors] == [True, True]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", ["make", "break"])
+@pytest.mark.proves("AgentTarget.setup")
+def test_a_workspace_is_set_up_once_and_without_secrets(project: Project, command: str) -> None:
+    project.write("shop/.gitignore", "made\n")
+    project.write("shop/make.sh", f"env > made; ln -s /bin/sh shell; echo one >> {project.folder}/starts\n")
+    project.write("shop/break.sh", "echo no such package >&2; exit 4\n")
+    look = f"{sys.executable} -c 'import os; print(os.listdir(), open(\"made\").read())'"
+    checks = [
+        {"contains": "shell"},
+        {"changed": {"max_files": 0}},
+        {"command": {"run": "test -e made && ./shell -c :"}},
+    ]
+    project.suite([{"name": name, "input": "x", "expect": checks} for name in ("a", "b")], evaluations=None)
+    target = {"agent": "command", "command": look, "workspace": "shop", "env": ["KIND"], "setup": f"sh {command}.sh"}
+    project.policy(target=target)
+    for _ in range(2):
+        finished, record = project.evaluate(
+            KIND="known", OPENAI_API_KEY="sk-proj-abcdefghij", GITHUB_TOKEN="ghs_abcdefghij"
+        )
+        trials = [case.trials[0] for case in record.cases]
+        if command == "break":
+            words = "the workspace cannot be set up: sh break.sh ended with exit code 4: no such package"
+            assert finished.code == 3
+            assert {trial.error.message for trial in trials if trial.error is not None} == {words}
+            continue
+        assert finished.code == 0, finished.stdout
+        assert "KIND" not in (trials[0].turns[0].response or "KIND")
+        assert (project.folder / "starts").read_text() == "one\n"
+    project.write("shop/new.txt", "")
+    if command == "make":
+        project.evaluate()
+        assert (project.folder / "starts").read_text() == "one\none\n"
