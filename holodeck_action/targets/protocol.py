@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from holodeck_action.record.record import RetrievedChunk, ToolInvocation, Usage
+from holodeck_action.record.record import RetrievedChunk, ToolInvocation, TrialRecord, Usage
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.given_paths import GivenPath
 
 
 class ReplyError(Struct, frozen=True):
@@ -156,6 +157,14 @@ class Agent(Protocol):
     async def close(self) -> None:
         """Release the resources that conversations share. By default there is nothing to release."""
         return
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """An agent whose trials leave files."""
+
+    def keep_files(self, case_id: str, trial: TrialRecord, folder: GivenPath) -> None:
+        """Write files of a finished and graded trial to the run's folder, or do nothing."""
 
 
 class Conversation:

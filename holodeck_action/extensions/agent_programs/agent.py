@@ -23,6 +23,7 @@ from holodeck_action.extensions.agent_programs.checks import (
 from holodeck_action.extensions.agent_programs.environment import chosen
 from holodeck_action.extensions.agent_programs.exam import MOST_OUTPUT, add_hidden, make_tree, run_shell
 from holodeck_action.extensions.agent_programs.guard import Guard, own_files, tracked_files
+from holodeck_action.extensions.agent_programs.keeping import LeftFiles
 from holodeck_action.extensions.agent_programs.machine import Machine
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
 from holodeck_action.extensions.agent_programs.recording import PlayedTurn, RecordedTurns
@@ -42,10 +43,12 @@ from holodeck_action.extensions.agent_programs.workspace import (
     walk,
 )
 from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.record import TrialRecord
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, ReplyFact, Session
 from holodeck_action.text.foreign import Redact
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.workers.bounded_programs import ProgramError
 from holodeck_action.workers.threads import in_daemon_thread
 
@@ -75,6 +78,7 @@ class AgentProgram(Agent):
         self._ready: asyncio.Task[None] | None = None
         self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
         self._guard: Guard | None = None
+        self.left = None if target.keep is None else LeftFiles(redact)
         # Outside of the checkout, whose instructions and skills would be read.
         self.folder = Path(tempfile.mkdtemp(prefix="holodeck-agent-"))
         self.shared = self.folder / "shared"
@@ -103,7 +107,7 @@ class AgentProgram(Agent):
             if self._guard is None:
                 self._guard = await _in_thread(self._watch)
             before = await _in_thread(lambda: self._prepare(folder))
-            return AgentSession(self, folder, before, [_checks_of(turn) for turn in case.turns], trial)
+            return AgentSession(self, folder, before, case, trial)
         except WorkspaceError as error:
             raise AgentError(f"the workspace {error}", "cannot_start") from None
         except (OSError, ProgramError) as error:
@@ -154,6 +158,11 @@ class AgentProgram(Agent):
             self.machine.commit_workspace(folder, everything=self.target.setup is None)
         return snapshot(folder / "workspace")
 
+    def keep_files(self, case_id: str, trial: TrialRecord, folder: GivenPath) -> None:
+        """Write the files that a trial changed to the run's folder, if the trial did not pass."""
+        if self.left is not None:
+            self.left.keep(case_id, trial, folder)
+
     async def close(self) -> None:
         """Remove all workspaces, and finish the recording."""
         if self._ready is not None:
@@ -171,10 +180,11 @@ class AgentSession(Session):
         agent: AgentProgram,
         folder: Path,
         before: Snapshot,
-        checks: Sequence[Sequence[WorkspaceCheck]],
+        case: Case,
         trial: int,
     ) -> None:
-        self._agent, self._folder, self._before, self._checks = agent, folder, before, checks
+        self._agent, self._folder, self._before, self._case = agent, folder, before, case
+        self._checks = [_checks_of(turn) for turn in case.turns]
         self._trial, self._prompts, self._recorded_until = trial, list[str](), before
         self._session: str | None = None
         self._used: Tokens | None = None
@@ -273,6 +283,8 @@ class AgentSession(Session):
             WorkspaceError: the workspace cannot be read.
         """
         facts = self._changes()
+        if self._agent.left is not None:
+            facts["kept"] = self._agent.left.place(self._case.id, self._trial)
         paths = sorted({path for check in checks for path in check.kept_paths()})
         facts["files"] = {name: _kept_file(self.workspace, name) for name in paths}
         only = [check.changed.only for check in checks if isinstance(check, ChangedMetric) and check.changed.only]
@@ -334,7 +346,13 @@ class AgentSession(Session):
         """Stop the program, and remove the workspace."""
         if self._running is not None:
             self._running.kill()
-        await _in_thread(lambda: shutil.rmtree(self._folder, ignore_errors=True))
+        await _in_thread(self._leave)
+
+    def _leave(self) -> None:
+        left = self._agent.left
+        if left is not None:
+            left.hold(self._case.id, self._trial, self.workspace, self._before)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _checks_of(turn: Turn) -> list[WorkspaceCheck]:

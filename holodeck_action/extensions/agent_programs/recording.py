@@ -39,13 +39,13 @@ class RecordedTurns:
 
         Args:
             recording: the folder.
-            target: the target; its settings are part of each request, except the path of the workspace.
+            target: the target; its settings are part of each request, except the path of the workspace and `keep`.
             digest: digest of the workspace before the first turn.
         """
         self.replays = recording.replays
         self._entries, self._redactor = recording.entries, recording.redactor
         self._misses = MissExplainer(recording.entries)
-        settings = target.model_dump(mode="json", exclude={"workspace", "self_check"}, exclude_defaults=True)
+        settings = target.model_dump(mode="json", exclude={"workspace", "self_check", "keep"}, exclude_defaults=True)
         self._asked = {**settings, "workspace": digest}
 
     def redact(self, text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -42,6 +42,8 @@ class AgentTarget(AddedTarget):
     max_calls: Annotated[Integer, Field(gt=0)] = 200
     """Most tool calls of one turn; the program is stopped after them. Example: `50`."""
 
+    keep: Literal["failed"] | None = None
+    """`failed`: keep the files that a trial changed in the run's folder, `workspaces`, if the trial does not pass."""
     self_check: Flag = True
     """Whether the program must write a file, run a command and answer before the first case, with a scripted server on
     loopback in place of its model. Once passed, it is not repeated until the program is installed again."""

@@ -61,6 +61,27 @@ def test_a_replay_needs_no_program_and_checks_again(project: Project, program: s
 
 
 @pytest.mark.full
+@pytest.mark.proves("AgentTarget.keep")
+def test_files_of_failing_trials_are_kept(project: Project) -> None:
+    checks = {"wrong": [{"changed": {"max_files": 0}}], "right": [{"changed": {"max_files": 1}}]}
+    project.suite([{"name": n, "input": "SCN=work", "expect": each} for n, each in checks.items()], evaluations=None)
+    project.policy(target={"agent": "codex", "keep": "failed"})
+    many = "i=0; while [ $i -lt 600 ]; do : > $i.txt; i=$((i+1)); done; "
+    for begin, kept in (("", "notes.txt"), (many, "not-kept.txt")):
+        environ = install(project, "codex")
+        player = (project.folder / "bin" / "codex").read_text()
+        project.write("bin/codex", player.replace("exec ", f"{begin} exec "))
+        assert project.run("run", "-o", "out", OPENAI_API_KEY="hello from", **environ).code == 1
+        files = {str(file.relative_to(project.out)): file.read_text() for file in project.out.glob("workspaces/*/*/*")}
+        assert [name for name in files if "right" not in name or not begin] == [f"workspaces/wrong/0/{kept}"]
+        record = read_record(project.out / "results.json")
+        assert (record.cases[0].trials[0].turns[0].metadata or {})["workspace"]["kept"] == "workspaces/wrong/0"
+        assert "hello from" not in files[f"workspaces/wrong/0/{kept}"]
+        if begin:
+            assert "more than 500 changed files" in files[f"workspaces/wrong/0/{kept}"]
+
+
+@pytest.mark.full
 def test_a_replay_refuses_another_question(project: Project) -> None:
     project.write("shop/AGENTS.md", "Be kind.\n")
     write(project, "codex")
