@@ -26,6 +26,7 @@ from holodeck_action.run.options.flags import (
     VERSION,
     settings,
 )
+from holodeck_action.seam import registry
 
 if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
@@ -224,6 +225,7 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
 
 @cli.command(epilog=PUBLISH_EPILOG)
 @click.argument("results", nargs=-1, required=True)
+@click.option("--to", type=click.Choice(["github", *registry.services()]), default="github", show_default=True)
 @settings(
     *("repository", "pull-request", "sha", *PUBLISH),
     help_texts={
@@ -235,12 +237,13 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
 def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
     """Publish RESULTS (results.json files, or folders of them) to GitHub, without running anything.
 
-    The token is taken from GITHUB_TOKEN.
+    The token is taken from GITHUB_TOKEN, or from GITLAB_TOKEN for a note on the merge request of a pipeline of GitLab.
 
     \b
     Examples:
       holodeck-action publish holodeck-results
       holodeck-action publish results.json --repository octo/shop --pull-request 7 --no-check
+      holodeck-action publish holodeck-results --to gitlab
     """
     from holodeck_action.commands.publish import publish_runs
 

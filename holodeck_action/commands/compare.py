@@ -23,7 +23,7 @@ from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_index import PageLinks
-from holodeck_action.reports.written import write_pieces
+from holodeck_action.reports.written import write_pieces, write_text
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_policy_file
 from holodeck_action.run.options.action_inputs import Flags
@@ -116,8 +116,7 @@ def compare_results(base_run: ComparedRun, head_run: ComparedRun, flags: Flags, 
         view = _comparison_page(base, head_run, report, page_links(caller.environ))
         write_pieces(render_page(view), flags.file, caller.stdout)
     else:
-        pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, flags.format))
-        write_pieces(pieces, flags.file, caller.stdout)
+        write_text("".join(render_comparison(report, flags.format)), flags.file, caller.stdout)
     return report
 
 
@@ -140,13 +139,10 @@ def _comparison_page(base: Record, head: ComparedRun, compared: ComparisonReport
 
 def read_runs(base: GivenPath, head: GivenPath | None, flags: Flags, caller: Caller) -> tuple[ComparedRun, ComparedRun]:
     """Read both runs; raise ConfigurationError if a file is not a record, or the history lacks a run of the suite."""
-    found: dict[GivenPath, Results] = {}
     places = (base, head or results_or_last(None, caller))
     folder = flags.history if isinstance(flags.history, GivenPath) else None
     named = [place for place in places if folder is not None and not place.path.exists()]
-    for place in places:
-        if place not in named:
-            found[place] = read_results(place)
+    found = {place: read_results(place) for place in places if place not in named}
     if named and folder is not None:
         history = open_history(folder, caller.pause, caller.disk or DISK)
         caller.note(*history.notices)

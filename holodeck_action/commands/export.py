@@ -43,9 +43,8 @@ def export_record(format_name: str, values: Mapping[str, Any], caller: Caller) -
         return code
     if made is not None:
         document = registry.resolve(made.render)(read_conclusion(options.results), options.results)
-        write_pieces(document, options.file, caller.stdout)
-        return ExitCode.PASSED
-    stored = read_results(options.results)
-    digest = stored.record_digest or record_digest(stored.record)
-    write_pieces(sealed_record(stored.record, digest), options.file, caller.stdout)
+    else:
+        stored = read_results(options.results)
+        document = sealed_record(stored.record, stored.record_digest or record_digest(stored.record))
+    write_pieces(document, options.file, caller.stdout)
     return ExitCode.PASSED

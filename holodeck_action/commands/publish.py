@@ -38,6 +38,7 @@ from holodeck_action.run.options.action_inputs import DECLARED, SHARED, Flags
 from holodeck_action.run.options.input_values import anchor_paths, github_token, read_inputs
 from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.run.past import stored_earlier_runs
+from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -61,8 +62,8 @@ def publish_runs(paths: Sequence[str], values: Mapping[str, Any], caller: Caller
 
     Args:
         paths: results files, or folders to search for them.
-        values: the command line's values by setting name, with `repository`, `pull_request` and `sha`; they override
-            inputs.
+        values: the command line's values by setting name, with `to`, `repository`, `pull_request` and `sha`; they
+            override inputs.
         caller: gets a line for each channel on standard output, and notes about the user's template on standard error.
 
     Returns:
@@ -74,19 +75,26 @@ def publish_runs(paths: Sequence[str], values: Mapping[str, Any], caller: Caller
     environ = caller.environ
     flags = _read_flags(values, caller)
     template = template_of(flags.template)
-    destination = _destination(flags, environ)
     channel_options = channel_options_from({**vars(flags), "github_token": github_token(environ)}, paths, environ)
-    publisher = open_publisher(channel_options, environ, caller.pause, evaluates=False, destination=destination)
-    done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {channel_options.token}))
+    service = registry.services().get(values["to"])
+    destination = _destination(flags, environ) if service is None else None
+    open_channels = open_publisher if service is None else registry.resolve(service)
+    publisher = open_channels(channel_options, environ, caller.pause, evaluates=False, destination=destination)
+    try:
+        done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {channel_options.token}))
+    except ConfigurationError as error:
+        if service is not None:
+            # The note of an earlier run must not stand for one that could not begin.
+            publisher.finish(Findings(ExitCode.CONFIGURATION, (), error.lines, template, caller.note))
+        raise
     publisher.begin([suite.report.provenance.commit for suite in done.suites] if destination is not None else None)
     reports = tuple(suite.report for suite in done.suites)
-    findings = Findings(done.exit_code, reports, (), template, caller.note)
-    published = publisher.finish(findings)
+    channels = publisher.finish(Findings(done.exit_code, reports, (), template, caller.note)).channels
     lines = [verdict_line(suite.report) for suite in done.suites]
     lines += [f"not run: {', '.join(done.not_run)}"] if done.not_run else []
-    lines += channel_lines(published.channels)
+    lines += channel_lines(channels)
     caller.stdout.writelines(f"{one_line(line, 2000)}\n" for line in lines)
-    return channel_options.process_exit_code(flags.process_exit_code(done.exit_code), published.channels)
+    return channel_options.process_exit_code(flags.process_exit_code(done.exit_code), channels)
 
 
 def _read_flags(values: Mapping[str, Any], caller: Caller) -> Flags:

@@ -364,6 +364,8 @@ class Extension(NamedTuple):
         targets: kinds of targets that the policy file writes as mappings.
         tables: kinds of files with cases.
         formats: formats of `export`.
+        services: services besides GitHub on which `publish` publishes: for each name, a class (`module:name`) that is
+            used as `github.publisher.Publisher` is, and made by the arguments of `github.opening.open_publisher`.
         documents: documents of `schema`.
         options: options of commands.
         keys: sections of agent.yaml that the extension reads.
@@ -391,6 +393,7 @@ class Extension(NamedTuple):
     targets: tuple[Target, ...] = ()
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
+    services: Mapping[str, str] = {}
     documents: tuple[Document, ...] = ()
     options: tuple[Option, ...] = ()
     keys: tuple[Key, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from glob import glob
 from importlib import import_module
 from typing import Any
 
@@ -44,11 +45,7 @@ class ExtensionError(Exception):
 @cache
 def own_extensions() -> tuple[Extension, ...]:
     """Return this package's extensions, sorted by name."""
-    try:
-        folders = sorted(entry.name for entry in os.scandir(_FOLDER) if entry.is_dir())
-    except FileNotFoundError:
-        return ()
-    names = [name for name in folders if os.path.isfile(os.path.join(_FOLDER, name, f"{_MANIFEST}.py"))]
+    names = sorted(map(os.path.dirname, glob(f"*/{_MANIFEST}.py", root_dir=_FOLDER)))
     return tuple(import_module(f"{_PACKAGE}.{name}.{_MANIFEST}").EXTENSION for name in names)
 
 
@@ -153,6 +150,11 @@ def _tables(extensions: Iterable[Extension]) -> dict[str, Table]:
 def formats() -> dict[str, Format]:
     """Return the formats that this package's extensions add to `export`, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.formats}
+
+
+def services() -> dict[str, str]:
+    """Return the classes that publish on services besides GitHub, by name of the service."""
+    return {name: publish for extension in own_extensions() for name, publish in extension.services.items()}
 
 
 def steps() -> dict[str, StepCommand]:

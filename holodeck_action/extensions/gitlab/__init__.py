@@ -1,0 +1,1 @@
+"""Publishes runs on merge requests of GitLab."""
