@@ -85,7 +85,7 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:
-        parts.append(f"{'all' if calls.cached == calls.calls > 1 else f'{calls.cached:,}'} from the cache")
+        parts.append(f"{'all' if calls.cached == calls.calls > 1 else f'{calls.cached:,}'} replayed")
     if calls.failed:
         parts.append(f"{calls.failed:,} failed")
     if calls.reused:
@@ -94,11 +94,11 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     price = "price unknown" if spend.cost_usd is None else price_text(KnownTotal(spend.cost_usd, spend.unpriced))
     paid = "price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd)
     if calls.calls and calls.cached == calls.calls:
-        parts.append(price)
+        parts.append(price if spend.cost_usd is None else f"list price {price}")
     elif paid == price or (calls.cost_usd is None and spend.unpriced):
         parts += (tokens, price)
     else:
-        parts.append(f"{price}, of which this run paid {paid} for {tokens}")
+        parts.append(f"{price}; this run paid {paid} for {tokens}")
     return ", ".join(parts)
 
 

@@ -135,7 +135,7 @@ def reactions(project: Project, *arguments: str) -> tuple[Finished, set[str]]:
 @pytest.mark.parametrize(
     ("wrong", "key", "gate", "sentence"),
     [
-        (12, "on_case_regression", "max_regressions", "12 cases got worse than on the base; none may: case 0"),
+        (12, "on_case_regression", "max_regressions", "12 cases got worse than on the base (none allowed): case 0"),
         (12, "on_regressed", "baseline.on_regressed", "worse beyond chance: pass rate"),
         (2, "on_inconclusive", "baseline.on_inconclusive", "too few cases to rule out a loss of more than"),
     ],

@@ -174,7 +174,7 @@ def test_what_is_replayed_or_cached_is_not_spent(project: Project, models: FakeM
         assert finished.code == 0, finished.stdout + finished.stderr
         # The gates see the original cost, tokens and time.
         assert verdict(project) == before
-        assert "12 model calls, all from the cache, $0.0072\n" in finished.stdout
+        assert "12 model calls, all replayed, list price $0.0072\n" in finished.stdout
         assert finished.stderr.endswith("$0.0072\n")
     assert len(models.requests) == asked == 12
 

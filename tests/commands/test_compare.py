@@ -49,7 +49,7 @@ def test_what_got_worse_is_named_first(both: Project, base: str) -> None:
     assert lines[1].startswith("  ✗ case 3  agent.yaml:")
     assert "equality 1.00 → 0.00" in lines[2]
     assert "now:    wrong" in finished.stdout
-    assert lines[-1].startswith("FAILED: 2 cases got worse than on the base; none may: case 3, case 7")
+    assert lines[-1].startswith("FAILED: 2 cases got worse than on the base (none allowed): case 3, case 7")
 
 
 @pytest.mark.parametrize("form", ["console", "markdown", "html"])

@@ -126,7 +126,7 @@ def _gates_without_base(
 def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
     cases = count_gating(comparison.regressed)
     which = "case" if cases or comparison.complete else "compared case"
-    reason = f"{count_phrase(cases, which)} got worse than on the base; {permitted_text(max_regressions)}"
+    reason = f"{count_phrase(cases, which)} got worse than on the base ({permitted_text(max_regressions)})"
     if cases:
         named = [case.title for case in comparison.regressed[: min(cases, _CASES_NAMED)]]
         reason += f": {_named_cases(named, cases)}"
@@ -152,8 +152,8 @@ def _named_cases(titles: Sequence[str], count: int | None = None) -> str:
 
 
 def permitted_text(limit: int) -> str:
-    """Return a clause with the number of cases that may get worse, such as `none may`."""
-    return "none may" if limit == 0 else f"at most {limit:,} may"
+    """Return a clause with the number of cases that may get worse, such as `none allowed`."""
+    return "none allowed" if limit == 0 else f"at most {limit:,} allowed"
 
 
 def change_sentence(name: str, change: Difference) -> str:

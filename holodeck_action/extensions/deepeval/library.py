@@ -28,6 +28,6 @@ def load_module(name: str) -> Any:
     except (Exception, SystemExit) as error:
         raise EvaluationError(
             f"DeepEval, which the metric needs, cannot be imported: {type(error).__name__}: {error}; "
-            "reinstall it with: pip install --force-reinstall 'holodeck-action[judges]'",
+            f"in a new environment, {way_to_get('judges')}",
             code="not_importable",
         ) from error

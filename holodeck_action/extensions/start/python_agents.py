@@ -102,9 +102,11 @@ def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[ast.stmt, str
         return
     for statement in tree.body:
         name = _assigned_name(statement, framework, imports)
-        # Only an adapter calls a function for the agent.
-        if name is None and framework.adapter and isinstance(statement, ast.FunctionDef):
-            name = statement.name if _returns_agent(statement, framework, imports) else None
+        if isinstance(statement, ast.FunctionDef) and _returns_agent(statement, framework, imports):
+            # What the module assigns from its call is an agent.
+            imports.functions.add(statement.name)
+            # Only an adapter calls a function for the agent.
+            name = statement.name if framework.adapter and not _needs_arguments(statement) else None
         if name is not None:
             yield statement, name
 
@@ -132,12 +134,15 @@ def _assigned_name(statement: ast.stmt, framework: Framework, imports: _Imports)
     return target.id if isinstance(target, ast.Name) and _creates_agent(value, framework, imports) else None
 
 
-def _returns_agent(function: ast.FunctionDef, framework: Framework, imports: _Imports) -> bool:
-    """Return whether a function needs no argument, and the last statement of its body returns an agent."""
+def _needs_arguments(function: ast.FunctionDef) -> bool:
     needed = function.args
-    optional = len(needed.defaults) == len(needed.posonlyargs) + len(needed.args) and None not in needed.kw_defaults
+    return len(needed.defaults) < len(needed.posonlyargs) + len(needed.args) or None in needed.kw_defaults
+
+
+def _returns_agent(function: ast.FunctionDef, framework: Framework, imports: _Imports) -> bool:
+    """Return whether the last statement of a function's body returns an agent."""
     last = function.body[-1]
-    if not optional or not isinstance(last, ast.Return) or last.value is None:
+    if not isinstance(last, ast.Return) or last.value is None:
         return False
     names = {_assigned_name(statement, framework, imports) for statement in function.body}
     return (isinstance(last.value, ast.Name) and last.value.id in names) or _creates_agent(

@@ -101,7 +101,7 @@ def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: b
         "asked": None if turn is None else wrap(turn.input),
         "turn": f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if turn and len(case.turns) > 1 else "",
         "named": wrap(turn.source) if turn and case.conversation_problems and turn is case.turn_at_fault else None,
-        "said_by": wrap(f" · {case.user[0]}") if case.user else None,
+        "said_by": wrap(case.user[0]) if case.user else None,
         "lines": lines,
         # A command that a code span would change could not be typed.
         "task": fence(agent_text(report, case), _MAX_TASK, wrapped=False),

@@ -199,8 +199,7 @@ def _failure_clause(error: UserCodeError, reference: str, kind: Kind, timeout_s:
                 f"the {shown} was not read within {timeout_s:g} s; raise execution.file_timeout, or give a smaller one"
             )
         case "import_failed" | "missing_module", _:
-            return f"the packages that read a {shown} cannot be imported: {error.text}; " + (
-                f"install them again: pip install 'holodeck-action[{EXTRA}]'"
-            )
+            way = f"in a new environment, {way_to_get(EXTRA)}"
+            return f"the packages that read a {shown} cannot be imported: {error.text}; {way}"
         case _:
             return f"the {shown} cannot be read: {error.message.removeprefix(f'{reference}: ')}"

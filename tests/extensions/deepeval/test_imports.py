@@ -147,7 +147,12 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
             "run pip install 'holodeck-action[judges]'",
             1,
         ),
-        ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; reinstall it with", 1),
+        (
+            "1 / 0",
+            "not_importable",
+            "cannot be imported: ZeroDivisionError: division by zero; in a new environment, ",
+            1,
+        ),
         ("raise SystemExit(0)", "not_importable", "cannot be imported: SystemExit: 0", 1),
         # What DeepEval asks of the clients of models beyond names, only the real ones have.
         ("import openai\nopenai.__version__ + 1", "not_importable", "TypeError: can only concatenate str", 2),

@@ -155,7 +155,7 @@ def test_runs_are_compared_at_the_end_of_their_conversations(project: Project, m
     finished = project.run("compare", "base.json", "out/results.json")
     assert finished.code == 1
     assert "1 case got worse" in finished.stdout
-    assert "none may: refund 1" in finished.stdout
+    assert "(none allowed): refund 1" in finished.stdout
     assert "3 cases are too few" in finished.stdout
 
 

@@ -69,6 +69,12 @@ def test_the_agent_of_a_repository_passes_by_the_commands_that_init_prints(proje
         ),
         ("langgraph", f"def build(debug=False):\n{textwrap.indent(GRAPH, '    ')}    return graph\n", "build"),
         ("pydantic-ai", "import pydantic_ai as p\ndef make():\n    return p.Agent('m')\nshop = p.Agent('m')\n", "shop"),
+        (
+            "langgraph",
+            f"def build(model):\n{textwrap.indent(GRAPH, '    ')}    return graph\n"
+            "def make():\n    return build('m')\nshop = build('m')\n",
+            "shop",
+        ),
         # None of these is an agent that a target could name.
         ("langgraph", f"def build(model):\n{textwrap.indent(GRAPH, '    ')}    return graph\n", ""),
         ("langgraph", f"def build(*, model):\n{textwrap.indent(GRAPH, '    ')}    return builder\n", ""),
