@@ -55,6 +55,7 @@ CODE_STARTERS = (
     CodeStarter(
         "comparison suites: `against`, `merge-base`", "all of the above, of another suite or another commit", "tested"
     ),
+    CodeStarter("imports: `import deepeval`", "a process without keys, for a test file", None),
     CodeStarter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported", None),
 )
 """All features that start code of the checkout."""

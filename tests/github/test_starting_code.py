@@ -199,6 +199,12 @@ def proof(job: Job) -> None:
     job.arguments.extend(("promptfoo", "promptfooconfig.yaml", "--prove"))
 
 
+def imported_tests(job: Job) -> None:
+    job.python("test_shop.py", "from deepeval import evaluate\nevaluate([], [])\n")
+    job.command = "import"
+    job.arguments.extend(("deepeval", "test_shop.py", "-o", "imported"))
+
+
 PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "Python targets: `python:MODULE:CALLABLE`": (python_target, python_target_of_the_flag),
     "agents of frameworks: `langgraph:MODULE:AGENT`, …": (framework,),
@@ -213,6 +219,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "the Python of the code: `environment.interpreter`": (interpreter, interpreter_of_the_job),
     "packages: `environment`, `--requirements`": (packages, packages_of_the_flag),
     "comparison suites: `against`, `merge-base`": (beside,),
+    "imports: `import deepeval`": (imported_tests,),
     "proofs: `import --prove`": (proof,),
 }
 each_plant = pytest.mark.parametrize("plant", [plant for plants in PLANTS.values() for plant in plants])
@@ -303,7 +310,7 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
     plant(job)
     for name, arguments in COMMANDS.items():
         starts = name == job.command
-        if name == "import" and plant not in (proof, python_target):
+        if name == "import" and plant not in (proof, imported_tests, python_target):
             # It reads the configuration alone, in a process of its own: one plant shows that.
             continue
         given = job.arguments if starts and name == "import" else (*arguments, *(job.arguments if starts else ()))

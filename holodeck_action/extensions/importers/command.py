@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @settings(
     "allow-unsafe-forks",
     help_texts={
-        "allow-unsafe-forks": "With --prove: run a fork's code although the job has secrets (docs/security.md)."
+        "allow-unsafe-forks": "Run a fork's code although the job has secrets: --prove, DeepEval (docs/security.md)."
     },
 )
 @click.pass_obj
@@ -48,7 +48,8 @@ def import_(
 ) -> int:
     """Convert FILE, a suite of PROGRAM, to agent.yaml with its policy file and graders.
 
-    Prints the outcome of every assertion. No code of FILE is run, and no existing file is changed.
+    Prints the outcome of every assertion. No existing file is changed. A test file of DeepEval is run, without keys and
+    packages: nothing that it calls answers. No code of promptfoo's files is run.
 
     Exit code 0: everything was imported; 1: something has no equivalent; 2: FILE cannot be used. With --prove 0: both
     programs give equal verdicts on the recorded answers; 1: they differ; 2: they cannot be compared.
@@ -63,8 +64,8 @@ def import_(
     from holodeck_action.extensions.importers.prove import ProofOptions, prove_import
     from holodeck_action.run.options.action_inputs import Flags
 
+    flags = Flags(allow_unsafe_forks=allow_unsafe_forks)
     if prove or answers:
-        flags = Flags(allow_unsafe_forks=allow_unsafe_forks)
         options = ProofOptions(prove=prove, answers=answers, program=given["program"], file=given["file"], flags=flags)
         return prove_import(options, caller)
-    return import_suite(ImportOptions(**given), caller)
+    return import_suite(ImportOptions(**given, flags=flags), caller)

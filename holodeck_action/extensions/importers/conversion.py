@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -25,17 +25,6 @@ SECONDS = 120.0
 """Time limit of an import, in seconds."""
 
 
-class Converter(Protocol):
-    """A function that converts a file of promptfoo or DeepEval."""
-
-    def __call__(self, source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
-        """Return the suites to write to the absolute folder `folder`.
-
-        Raises:
-            ConfigurationError: the file is not of the expected kind.
-        """
-
-
 class Conversion(Struct, frozen=True):
     """The input of a conversion.
 
@@ -48,6 +37,7 @@ class Conversion(Struct, frozen=True):
         allow_missing: whether assertions without a counterpart are accepted.
         node: whether Node.js is on the PATH.
         answers: with `--prove`, further answers that each assertion grades.
+        recorded: what a test file of DeepEval constructs and checks, as JSON.
     """
 
     program: str
@@ -58,6 +48,7 @@ class Conversion(Struct, frozen=True):
     allow_missing: bool
     node: bool = False
     answers: Sequence[str] = ()
+    recorded: str = ""
 
     def source(self) -> Source:
         """Return the source that reads the file to import."""
@@ -171,7 +162,7 @@ def _convert_file(request: Conversion) -> ConversionResult:
 
     source = request.source()
     try:
-        found = _converter_for(request.program)(source, Path(request.folder), allow_missing=request.allow_missing)
+        found = _converted(request, source)
         files: dict[str, str] = {}
         changed: list[str] = []
         for suite in found.suites:
@@ -188,12 +179,11 @@ def _convert_file(request: Conversion) -> ConversionResult:
     return ConversionResult(folders, files, merge_rows(found.rows), [os.fspath(path) for path in source.files_read])
 
 
-def _converter_for(program: str) -> Converter:
-    """Return the function that converts files of `promptfoo` or `deepeval`."""
-    if program == "promptfoo":
+def _converted(request: Conversion, source: Source) -> ImportResult:
+    if request.program == "promptfoo":
         from holodeck_action.extensions.importers.promptfoo import convert as promptfoo
 
-        return promptfoo.convert
+        return promptfoo.convert(source, Path(request.folder), allow_missing=request.allow_missing)
     from holodeck_action.extensions.importers.deepeval import convert as deepeval
 
-    return deepeval.convert
+    return deepeval.convert(source, request.recorded, allow_missing=request.allow_missing)

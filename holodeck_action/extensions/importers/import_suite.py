@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.importers.conversion import Conversion, convert_in_process
+from holodeck_action.extensions.importers.deepeval.recording import record_file
 from holodeck_action.extensions.importers.import_report import (
     report_json,
     report_markdown,
@@ -20,6 +22,8 @@ from holodeck_action.extensions.importers.import_report import (
 from holodeck_action.extensions.importers.secret_places import secret_problems
 from holodeck_action.record.disk import make_folder, write_atomically
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.loading import require_permission
+from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
@@ -39,6 +43,7 @@ class ImportOptions(Struct, frozen=True):
         report: file to write the import report to, as JSON if its name ends in `.json`, else as Markdown; None to write
             no file.
         allow_missing: whether assertions without a counterpart are accepted.
+        flags: whether code of an unsafe fork may run.
     """
 
     program: str
@@ -46,6 +51,7 @@ class ImportOptions(Struct, frozen=True):
     folder: GivenPath | None
     report: GivenPath | None
     allow_missing: bool
+    flags: Flags = Flags()
 
 
 def import_suite(options: ImportOptions, caller: Caller) -> int:
@@ -55,8 +61,8 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
         Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0.
 
     Raises:
-        ConfigurationError: the file cannot be converted, or a file to write contains a secret or already exists
-            (nothing is written in these cases); or writing a file fails.
+        ConfigurationError: the file cannot be converted, code of its checkout must run and may not, or a file to write
+            contains a secret or already exists (nothing is written in these cases); or writing a file fails.
     """
     folder = options.folder or options.file.parent
     conversion = Conversion(
@@ -68,6 +74,10 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
         allow_missing=options.allow_missing,
         node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
     )
+    if options.program == "deepeval" and options.file.path.suffix.lower() == ".py":
+        code = require_permission(caller.suite_context(options.flags).permission, (options.file.path.parent,))
+        recorded = record_file(conversion.source(), caller.environ, code)
+        conversion = replace(conversion, recorded=recorded)
     imported = convert_in_process(conversion, caller.environ)
     rows = imported.rows
     written = {folder / name: text for name, text in imported.files.items()}

@@ -17,6 +17,7 @@ from holodeck_action.extensions.importers.conversion import Conversion, prove_in
 from holodeck_action.extensions.importers.proof import verdict_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.loading import require_permission
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
@@ -25,7 +26,7 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.bounded_programs import ProgramError, run_program
-from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
+from holodeck_action.workers.permission import CodeAllowed
 
 SECONDS = 900.0
 """Time limit of each program, in seconds."""
@@ -66,7 +67,7 @@ def prove_import(options: ProofOptions, caller: Caller) -> int:
         raise ConfigurationError(
             [f"--prove compares only with promptfoo, not with {options.program}; leave out --prove"]
         )
-    code = _code_permission(options.flags, caller)
+    code = require_permission(caller.suite_context(options.flags).permission, (caller.cwd,))
     program = _find_promptfoo(options.file.path, caller)
     answers = [] if options.answers is None else _read_answers(options.answers)
     with tempfile.TemporaryDirectory() as name:
@@ -95,13 +96,6 @@ def prove_import(options: ProofOptions, caller: Caller) -> int:
     table, differing = verdict_table(proof, theirs, ours)
     caller.stdout.write(Redactor(environment_secrets(caller.environ)).text(table))
     return ExitCode.VIOLATED if differing else ExitCode.PASSED
-
-
-def _code_permission(flags: Flags, caller: Caller) -> CodeAllowed:
-    try:
-        return caller.suite_context(flags).permission((caller.cwd,))
-    except CodeRefusedError as refused:
-        raise ConfigurationError([str(refused)]) from None
 
 
 def _find_promptfoo(file: Path, caller: Caller) -> Path:

@@ -78,6 +78,11 @@ class Source:
         return self.path.name
 
     @property
+    def root(self) -> Path:
+        """The folder of the checkout, with its links resolved."""
+        return Path(self._checkout.root_paths[0])
+
+    @property
     def files_read(self) -> list[Path]:
         """The referenced files that have been read so far."""
         return list(self._texts)

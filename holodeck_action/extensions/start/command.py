@@ -32,8 +32,9 @@ def init(caller: Caller, /, **given: Any) -> int:
     """Find the agent in DIR (default: here), and write the files that DIR lacks: suite, policy, workflow.
 
     The files are searched for agents of frameworks, FastAPI services, functions that answer, skills, prompts, and
-    suites of promptfoo and DeepEval. Nothing of DIR is run. At a terminal you are asked which one to evaluate, how, and
-    in which CI; elsewhere, and with --yes, the first is taken, and the others are named.
+    suites of promptfoo and DeepEval. Nothing of DIR is run, but a test file of DeepEval if that is chosen. At a
+    terminal you are asked which one to evaluate, how, and in which CI; elsewhere, and with --yes, the first is taken,
+    and the others are named.
 
     Existing files stay, except that agent.yaml and the policy file get a comment that tells editors their schema.
 

@@ -1,4 +1,4 @@
-"""Test files and datasets of DeepEval are imported without running them, validated and run."""
+"""Test files and datasets of DeepEval are imported, validated and run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_answers_in_a_test_file_are_a_transcript(project: Project) -> None:
 @pytest.mark.full
 def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
     rows = imported(project, "tables.py", code=1)
-    # A comprehension with a condition is not computed.
+    # Nothing uses the cases of the comprehension.
     assert [row for row in rows if row[3] == "missing"] == [(14, "LLMTestCase", "", "missing")]
     assert verdicts(project, 1) == {
         "test_numbers 1": "passed",
@@ -74,6 +74,7 @@ def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
         "three": "passed",
         "test_list": "failed",
         "line 14: LLMTestCase": "error",
+        "line 14: LLMTestCase (2)": "error",
     }
 
 
@@ -89,9 +90,9 @@ def test_rows_of_several_parameters_make_cases(project: Project) -> None:
         "test_product 4": "passed",
         "test_loop 1": "passed",
         "test_loop 2": "failed",
-        # A row that is too short, and rows that a function returns.
-        "test_short_row: assert_test": "error",
-        "test_computed: assert_test": "error",
+        # A row that is too short, and rows of a package that is not there.
+        "test_short_row: code of the test": "error",
+        "test_computed: code of the test": "error",
     }
 
 
@@ -99,18 +100,17 @@ def test_rows_of_several_parameters_make_cases(project: Project) -> None:
 def test_lists_by_name_and_expected_failures(project: Project) -> None:
     rows = imported(project, "refuses.py", code=1)
     assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [
-        (23, "retrieval_context"),
         (30, "PatternMatchMetric"),
         (36, "FaithfulnessMetric"),
     ]
     contexts = {case["name"]: case.get("retrieval_context") for case in suite(project)["test_cases"]}
     assert contexts["test_one_text"] == ["We open at nine."]
     assert contexts["test_two_texts"] == ["We open at nine.", "We close at five."]
-    assert contexts["test_texts_added_later"] is None
+    assert contexts["test_texts_added_later"] == ["We open at nine.", "We close at five."]
     assert verdicts(project, 1) == {
         "test_one_text": "passed",
         "test_two_texts": "passed",
-        "test_texts_added_later": "failed",
+        "test_texts_added_later": "passed",
         "test_wrong": "failed",
         "test_not_yet": "failed",
     }
@@ -215,7 +215,10 @@ def test_what_only_running_the_code_tells_is_told_with_its_line(project: Project
         (26, "actual_output"),
         (27, "LengthMetric"),
         (31, "input"),
-        (32, "metrics"),
+        (32, "metrics of assert_test"),
+        (38, "actual_output"),
+        (41, "assert"),
+        (42, "code of the test"),
     ]
     # Nothing answers in the place of the application.
     assert set(verdicts(project, 1).values()) <= {"failed", "error"}
@@ -358,3 +361,35 @@ def test_a_dataset_of_conversational_goldens_becomes_simulated_users(project: Pr
     }
     assert second["simulate"]["scenario"] == "Bo asks."
     assert "put the user's messages into user_script" in finished.stdout + finished.stderr
+
+
+@pytest.mark.full
+def test_the_documented_loop_over_goldens_imports(project: Project) -> None:
+    project.write(
+        "shop/__init__.py", "import torch\nNAMES = ['tea', 'kettle']\ndef answer(name): return name.upper()\n"
+    )
+    shared = "import pytest\nfrom deepeval.metrics import AnswerRelevancyMetric\n"
+    project.write("conftest.py", f"{shared}@pytest.fixture\ndef relevant(): return AnswerRelevancyMetric()\n")
+    rows = imported(project, "loop.py", code=1)
+    assert rows == [
+        (4, "AnswerRelevancyMetric", "answer_relevancy", "metric"),
+        (16, "ExactMatchMetric", "line_16_exact_match", "grader"),
+        (28, "code of the test", "", "missing"),
+        (28, "ExactMatchMetric", "", "missing"),
+        (31, "code at the top level", "", "missing"),
+    ]
+    cases = {case["name"]: len(case["evaluations"]) for case in suite(project)["test_cases"]}
+    assert cases == {
+        "line 31: code at the top level": 1,
+        "test_shop 1": 2,
+        "test_shop 2": 2,
+        "test_golden: code of the test": 1,
+    }
+
+
+@pytest.mark.full
+def test_a_file_that_ends_its_process_is_not_imported(project: Project) -> None:
+    project.write("ends.py", "import os\nos._exit(3)\n")
+    finished = project.run("import", "deepeval", "ends.py", "-o", "new")
+    told = "ends.py: running it ended with code 3 before its tests; run it by hand to see why"
+    assert (finished.code, finished.errors) == (2, [told])

@@ -152,7 +152,7 @@ def test_the_way_out_leads_out(project: Project) -> None:
 def test_a_key_in_a_test_file_of_deepeval_is_refused(project: Project) -> None:
     project.write(
         "test_shop.py",
-        f"""from deepeval import assert_test
+        f"""from deepeval import *
 case = LLMTestCase(input="the key?", actual_output="no",
                    expected_output="{SECRET}")
 assert_test(case, [ExactMatchMetric()])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct, field
@@ -25,21 +25,17 @@ from holodeck_action.extensions.importers.deepeval.goldens import (
     KIND,
     PLAYER_COMMENT,
     TURNS_NOTE,
-    golden_fields,
     goldens_of,
     simulated_turn,
     snake_case,
 )
 from holodeck_action.extensions.importers.deepeval.metrics import MetricCounterpart, convert_metric
-from holodeck_action.extensions.importers.deepeval.reading import (
-    CONVERSATIONS,
-    SINGLE_TURN,
-    EvaluationCall,
-    PythonFile,
-    ScopedExpression,
+from holodeck_action.extensions.importers.deepeval.recording import (
+    Constructed,
+    RecordedCheck,
+    read_recording,
 )
-from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
-from holodeck_action.extensions.importers.deepeval.turns import constructed_turns, golden_turns, tool_call, tool_fields
+from holodeck_action.extensions.importers.deepeval.turns import golden_turns, tool_call
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError
@@ -48,6 +44,8 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.named_models import SMALL
 from holodeck_action.text.plain import one_line
 
+SINGLE_TURN = frozenset(("LLMTestCase", "MLLMTestCase", "Golden"))
+CONVERSATIONS = frozenset(("ConversationalTestCase", "ConversationalGolden"))
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
 _DEFAULT_MODEL = {"provider": "openai", "name": SMALL}
 
@@ -64,12 +62,12 @@ class _Case(Struct):
     policy: dict[str, Any] = field(default_factory=dict)
 
 
-def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
+def convert(source: Source, recorded: str, *, allow_missing: bool) -> ImportResult:
     """Convert a test file (.py) or a dataset (.json, .csv) of DeepEval.
 
     Args:
         source: the file to import.
-        folder: not used; required by `Converter`.
+        recorded: the recording of a test file (see `record_file`); empty for a dataset.
         allow_missing: whether a metric without a counterpart becomes a comment only; otherwise it also becomes a grader
             that raises.
 
@@ -83,16 +81,10 @@ def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResul
         )
     builder = _Builder(source, allow_missing=allow_missing)
     if kind == ".py":
-        try:
-            tree = source.content().parse(ast.parse, SyntaxError)
-        except (SyntaxError, ValueError, MemoryError) as error:
-            line = getattr(error, "lineno", None) or 1
-            reason = one_line(str(error), 200) or "it is nested too deeply, or too large"
-            raise ConfigurationError([f"{source.shown}:{line}:1: is not Python: {reason}"]) from None
-        builder.read(PythonFile(tree))
+        builder.read(*read_recording(recorded, source.shown))
     else:
-        for number, (place, golden) in enumerate(goldens_of(source, kind), 1):
-            builder.add_golden(place, golden, number)
+        for number, golden in enumerate(goldens_of(source, kind), 1):
+            builder.add_golden(golden, f"case {number}")
     if not builder.cases:
         raise ConfigurationError(
             [f"{source.shown}: has no test case (expected: LLMTestCase, Golden, or a list of goldens)"]
@@ -108,7 +100,8 @@ class _Builder:
         self._names: dict[str, str] = {}
         self._taken = UniqueNames("{} ({})")
         self._made_cases: dict[str, _Case] = {}
-        self._cases: dict[tuple[Any, ...], _Case] = {}
+        self._cases: dict[int, tuple[_Case, Any]] = {}
+        self._numbers: defaultdict[tuple[str, Place], Iterator[int]] = defaultdict(lambda: count(1))
         self.rows: list[Row] = []
 
     @property
@@ -116,58 +109,30 @@ class _Builder:
         """The cases added so far."""
         return list(self._made_cases.values())
 
-    def read(self, file: PythonFile) -> None:
+    def read(self, checks: Sequence[RecordedCheck], constructed: Sequence[Constructed]) -> None:
         """Add the cases and metrics of a test file."""
-        used: set[int] = set()
-        for site in file.evaluation_calls():
-            self._read_call(file, site, used)
-        for call in file.constructor_calls((*SINGLE_TURN, *CONVERSATIONS)):
-            if id(call) not in used:
-                place = self._place_of(call)
-                if called_name(call) == KIND and self._add_simulated(
-                    golden_fields(file, ScopedExpression(call, file.tree)), place, f"line {place.line}"
-                ):
-                    continue
-                case = self._add_placeholder_case(place, called_name(call), f"line {place.line}")
-                self._add_missing(case, place, called_name(call), "it is not used by assert_test, evaluate or measure")
+        checked = Counter((check.function, check.place) for check in checks for _ in _listed(check.cases))
+        for check in checks:
+            self._add_check(check, several=checked[check.function, check.place] > 1)
+        used = {case.turns[0].fields.get("input") for case, _ in self._cases.values()}
         seen = {(row.line, row.column) for row in self.rows if row.asserts}
-        for call in _metric_calls(file):
-            place = self._place_of(call)
-            if (place.line, place.column) not in seen:
+        for value in constructed:
+            place, name = value.place, f"line {value.place.line}"
+            if value.kind.endswith(("Metric", "GEval")) and (place.line, place.column) not in seen:
                 note = "no assert_test, evaluate or measure uses it; add it to the cases that need it"
-                self._add_row(place, called_name(call), "", Outcome.MISSING, note, is_assertion=True)
+                self._add_row(place, value.kind, "", Outcome.MISSING, note, is_assertion=True)
+            if value.kind not in SINGLE_TURN | CONVERSATIONS or id(value) in self._cases:
+                continue
+            if value.kind == KIND and simulated_turn(value.given):
+                self.add_golden(value, name)
+            elif value.kind != "Golden" or value.given.get("input") not in used:
+                self._add_unfit(place, value.kind, name, "it is not used by assert_test, evaluate or measure")
 
-    def add_golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
-        """Add a case without metrics for a golden, an entry of a dataset."""
-        name = str(golden.get("name") or f"case {number}")
-        if turns := golden_turns(golden):
-            case = self._add_case(_Case(name, place, turns))
-            self._add_missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
-            return
-        if self._add_simulated(golden, place, name):
-            return
-        if not isinstance(golden.get("input"), str) or not golden["input"].strip():
-            case = self._add_placeholder_case(place, "golden", name)
-            reason = "it has neither an input nor turns of user and assistant in turn; write the turns"
-            self._add_missing(case, place, "golden", reason)
-            return
-        case = self._new_case(name, place, {**golden, "input": golden["input"]}, {})
+    def add_golden(self, golden: Constructed, name: str) -> None:
+        """Add a case without metrics for a golden."""
+        case, _ = self._constructed_case(golden, name, golden.place)
         self._expect_tools(case)
-        self._add_missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
-
-    def _add_simulated(self, golden: Mapping[str, Any], place: Place, name: str) -> _Case | None:
-        """Add a case without metrics for a golden that describes a user to simulate; None if it describes no user."""
-        turn = simulated_turn(golden)
-        if turn is None:
-            return None
-        own = golden.get("name")
-        case = self._add_case(_Case(own if isinstance(own, str) and own else name, place, [turn]))
-        case.comments.append(PLAYER_COMMENT)
-        if golden.get("turns"):
-            self._add_missing(case, place, "turns", TURNS_NOTE)
-        note = "a golden has no metrics; add those that grade its conversation"
-        self._add_missing(case, place, "no metric", note)
-        return case
+        self._add_missing(case, golden.place, "no metric", "a golden has no metrics; add those of the test file")
 
     def build(self) -> ConvertedSuite:
         """Return the suite with all cases that were added.
@@ -206,63 +171,40 @@ class _Builder:
         graders = self._graders.text()
         return ConvertedSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
-    def _read_call(self, file: PythonFile, site: EvaluationCall, used_places: set[int]) -> None:
-        place = self._place_of(site.call)
-        what = called_name(site.call)
-        try:
-            if site.cases is None:
-                raise UnfitError("it evaluates results that exist only at run time (of a golden, or traces)")
-            found = file.evaluated_cases(site.call, site.cases)
-        except UnfitError as error:
-            found = []
-            if site.cases is not None:
-                used_places.add(id(site.cases.node))
-            case = self._add_placeholder_case(place, what, site.function or f"line {place.line}")
-            self._add_missing(case, place, what, str(error))
-            self._add_metrics(file, site, case, None)
-        for number, value in enumerate(found, 1):
-            name = site.function or f"line {place.line}"
-            case, expected = self._constructed_case(
-                file, value, f"{name} {number}" if len(found) > 1 else name, used_places
-            )
-            self._add_metrics(file, site, case, expected)
+    def _add_check(self, check: RecordedCheck, *, several: bool) -> None:
+        """Add the cases of a check with its metrics; `several` if the place in the file checks several cases."""
+        name = check.function or f"line {check.place.line}"
+        cases = _listed(check.cases)
+        if not cases:
+            note = check.note or "it evaluates results that exist only at run time (of a golden, or traces)"
+            self._add_unfit(check.place, check.what, name, note, is_assertion=check.what == "assert")
+        for value in cases:
+            if id(value) not in self._cases:
+                number = f" {next(self._numbers[check.function, check.place])}" if several else ""
+                self._cases[id(value)] = self._constructed_case(value, f"{name}{number}", check.place)
+            case, expected = self._cases[id(value)]
+            self._add_metrics(check, case, expected)
 
-    def _constructed_case(
-        self, file: PythonFile, value: ScopedExpression, name: str, used_places: set[int]
-    ) -> tuple[_Case, Any]:
-        """Return the case that an expression constructs, and the case's expected output.
-
-        Repeated calls for the same expression and variables return the same case.
-        """
-        node = value.node
-        place = self._place_of(node)
-        kind = called_name(node) if isinstance(node, ast.Call) else ""
-        key = (id(node), *(id(each.node) for each in value.names.values()))
-        if isinstance(node, ast.Call):
-            used_places.add(id(node))
-        for bound in value.names.values():
-            used_places.add(id(bound.node))
-        expected = None
-        if kind in SINGLE_TURN:
-            assert isinstance(node, ast.Call)
-            fields, problems = _case_fields(file, value, node)
-            expected = fields.get("expected_output")
-            if key not in self._cases:
-                own = fields.get("name")
-                self._cases[key] = self._new_case(own if isinstance(own, str) else name, place, fields, problems)
-        elif key not in self._cases:
-            turns = constructed_turns(file, value) if kind in CONVERSATIONS else None
-            simulated = None
-            if kind == KIND and not turns:
-                simulated = self._add_simulated(golden_fields(file, value), place, name)
-            if simulated is not None:
-                self._cases[key] = simulated
-            elif turns:
-                self._cases[key] = self._add_case(_Case(name, place, turns))
-            else:
-                case = self._cases[key] = self._add_placeholder_case(place, kind or "test case", name)
-                self._add_missing(case, place, kind or "test case", "its value is known only at run time")
-        return self._cases[key], expected
+    def _constructed_case(self, value: Any, name: str, place: Place) -> tuple[_Case, Any]:
+        """Return the case for a recorded value, and its expected output."""
+        if not isinstance(value, Constructed) or value.kind not in SINGLE_TURN | CONVERSATIONS:
+            return self._add_unfit(place, "test case", name, "it is known only at run time"), None
+        given, problems = _given(value)
+        own = given.get("name")
+        name = own if isinstance(own, str) and own else name
+        if value.kind in SINGLE_TURN:
+            return self._new_case(name, value.place, given, problems), given.get("expected_output")
+        if turns := golden_turns(given):
+            return self._add_case(_Case(name, value.place, turns)), None
+        turn = simulated_turn(given) if value.kind == KIND else None
+        if turn is None:
+            reason = "it has neither an input nor turns of user and assistant in turn; write the turns"
+            return self._add_unfit(value.place, value.kind, name, reason), None
+        case = self._add_case(_Case(name, value.place, [turn]))
+        case.comments.append(PLAYER_COMMENT)
+        if given.get("turns"):
+            self._add_missing(case, value.place, "turns", TURNS_NOTE)
+        return case, None
 
     def _new_case(self, name: str, place: Place, fields: Mapping[str, Any], problems: Mapping[str, str]) -> _Case:
         text = fields.get("input")
@@ -293,8 +235,11 @@ class _Builder:
         self._made_cases[case.name] = case
         return case
 
-    def _add_placeholder_case(self, place: Place, source: str, name: str) -> _Case:
-        return self._add_case(_Case(f"{name}: {source}", place, [ConvertedTurn({"input": NOT_IMPORTED})]))
+    def _add_unfit(self, place: Place, source: str, name: str, reason: str, *, is_assertion: bool = False) -> _Case:
+        """Add a case that cannot be run, for something without a counterpart."""
+        case = self._add_case(_Case(f"{name}: {source}", place, [ConvertedTurn({"input": NOT_IMPORTED})]))
+        self._add_missing(case, place, source, reason, is_assertion=is_assertion)
+        return case
 
     def _expect_tools(self, case: _Case) -> str:
         """Add the expected tool calls of a case to its policy; return why this is impossible, or an empty string."""
@@ -307,32 +252,28 @@ class _Builder:
         ]
         return ""
 
-    def _add_metrics(self, file: PythonFile, site: EvaluationCall, case: _Case, expected: Any) -> None:
-        try:
-            if site.metrics is None:
-                raise UnfitError(
-                    "it has no metrics argument; metrics of observed functions (`@observe`) are not imported"
-                )
-            found = file.values(site.metrics)
-            if not found:
-                raise UnfitError("its list of metrics is empty")
-        except UnfitError as error:
-            self._add_missing(
-                case, self._place_of(site.call), f"metrics of {called_name(site.call)}", str(error), is_assertion=True
-            )
+    def _add_metrics(self, check: RecordedCheck, case: _Case, expected: Any) -> None:
+        reason = ""
+        if check.metrics is None:
+            reason = "it has no metrics argument; metrics of observed functions (`@observe`) are not imported"
+        elif not isinstance(check.metrics, list):
+            reason = "its metrics are known only at run time"
+        elif not check.metrics:
+            reason = "its list of metrics is empty"
+        if reason:
+            self._add_missing(case, check.place, f"metrics of {check.what}", reason, is_assertion=True)
             return
-        for value in found:
-            if site.fails:
-                note = "the file expects this case to fail; write what the answer must be"
-                self._add_missing(case, self._place_of(value.node), _metric_name(value), note, is_assertion=True)
+        for value in check.metrics:
+            place = value.place if isinstance(value, Constructed) else check.place
+            name = value.kind if isinstance(value, Constructed) else "metrics"
+            if check.note:
+                self._add_missing(case, place, name, check.note, is_assertion=True)
             else:
-                self._add_metric(file, value, case, expected)
+                self._add_metric(value, place, name, case, expected)
 
-    def _add_metric(self, file: PythonFile, value: ScopedExpression, case: _Case, expected: Any) -> None:
-        place = self._place_of(value.node)
-        name = _metric_name(value)
+    def _add_metric(self, value: Any, place: Place, name: str, case: _Case, expected: Any) -> None:
         stem = f"line_{place.line}_{snake_case(name).removesuffix('_metric')}"
-        became = convert_metric(file, value, f"{place.exact}: {name}", stem, expected)
+        became = convert_metric(value, f"{place.exact}: {name}", stem, expected)
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
             became = MetricCounterpart(Outcome.MISSING, note=reason)
         if became.outcome is Outcome.MISSING:
@@ -368,37 +309,22 @@ class _Builder:
     ) -> None:
         self.rows.append(Row(place.file, place.line, source, counterpart, outcome, note, 1, is_assertion, place.column))
 
-    def _place_of(self, node: ast.AST) -> Place:
-        return Place(self._source.name, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
+
+def _listed(value: Any) -> Sequence[Any]:
+    if isinstance(value, list):
+        return value
+    return () if value is None else [value]
 
 
-def _case_fields(file: PythonFile, bound: ScopedExpression, call: ast.Call) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of a case's literal fields, and the reasons why the values of other fields are unknown."""
-    fields: dict[str, Any] = {}
+def _given(value: Constructed) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the fields of a case that are known, and the reasons why the values of others are not."""
+    given: dict[str, Any] = {}
     problems: dict[str, str] = {}
-    for at, name in enumerate(_FIELDS):
-        node = argument_of(call, name, at if at < 2 else None)
-        if node is None:
-            continue
+    for name in value.given if value.kind in CONVERSATIONS else _FIELDS:
         try:
-            if name in ("tools_called", "expected_tools"):
-                fields[name] = [tool_fields(file, value) for value in file.values(bound.with_node(node))]
-            else:
-                fields[name] = file.literal(bound.with_node(node))
+            given[name] = value.known(name)
         except UnfitError as error:
             problems[name] = str(error)
-    if "input" not in fields and "input" not in problems:
+    if value.kind in SINGLE_TURN and given.get("input") is None and "input" not in problems:
         problems["input"] = "it has no input"
-    return fields, problems
-
-
-def _metric_name(value: ScopedExpression) -> str:
-    name = called_name(value.node) if isinstance(value.node, ast.Call) else ""
-    return name if name.endswith(("Metric", "GEval")) else "metrics"
-
-
-def _metric_calls(file: PythonFile) -> list[ast.Call]:
-    names = set(map(called_name, file.calls))
-    return file.constructor_calls(
-        [name for name in names if name.endswith("Metric") or name in ("GEval", "ConversationalGEval")]
-    )
+    return given, problems

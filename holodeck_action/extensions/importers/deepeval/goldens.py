@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import re
@@ -10,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holodeck_action.extensions.importers.converted_suite import ConvertedTurn
-from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
-from holodeck_action.extensions.importers.deepeval.syntax import argument_of
-from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
+from holodeck_action.extensions.importers.deepeval.recording import Constructed
+from holodeck_action.extensions.importers.source import Place, Source, json_problem
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.named_models import LARGE
@@ -35,22 +33,8 @@ def simulated_turn(golden: Mapping[str, Any]) -> ConvertedTurn | None:
     return ConvertedTurn({"simulate": {**texts, "model": _PLAYER}})
 
 
-def golden_fields(file: PythonFile, bound: ScopedExpression) -> dict[str, Any]:
-    """Return the fields of a golden in a test file that have literal values."""
-    assert isinstance(bound.node, ast.Call)
-    fields: dict[str, Any] = {}
-    for name in (*_TEXTS, "name", "turns"):
-        node = argument_of(bound.node, name, 0 if name == "scenario" else None)
-        if node is not None:
-            try:
-                fields[name] = file.literal(bound.with_node(node))
-            except UnfitError:
-                fields[name] = None if name in _TEXTS else [ast.unparse(node)]
-    return fields
-
-
-def goldens_of(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield the goldens of a dataset, each with its place; `kind` is the suffix of the file.
+def goldens_of(source: Source, kind: str) -> Iterator[Constructed]:
+    """Yield the goldens of a dataset; `kind` is the suffix of the file.
 
     Raises:
         ConfigurationError: the file is invalid.
@@ -60,17 +44,20 @@ def goldens_of(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any
         goldens = root.get("goldens", root.get("test_cases")) if isinstance(root, dict) else root
         for index, item in enumerate(goldens if isinstance(goldens, list) else ()):
             if isinstance(item, dict):
-                yield (
-                    Place(source.name, getattr(item, "line", index + 1)),
-                    {snake_case(key): item[key] for key in item},
-                )
+                place = Place(source.name, getattr(item, "line", index + 1))
+                yield _golden(place, {snake_case(key): item[key] for key in item})
         return
     reader = csv.DictReader(io.StringIO(source.content().lossy_text(), newline=""))
     try:
         for row in reader:
-            yield Place(source.name, reader.line_num), _golden_of_row(row)
+            yield _golden(Place(source.name, reader.line_num), _golden_of_row(row))
     except csv.Error as error:
         raise ConfigurationError([f"{source.shown}:{reader.line_num}:1: is not CSV: {error}"]) from None
+
+
+def _golden(place: Place, given: dict[str, Any]) -> Constructed:
+    is_conversation = not isinstance(given.get("input"), str) or not given["input"].strip()
+    return Constructed(KIND if is_conversation else "Golden", own=False, place=place, given=given)
 
 
 def _golden_of_row(row: Mapping[str, str | None]) -> dict[str, Any]:

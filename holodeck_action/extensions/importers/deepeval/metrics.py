@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
-from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
+from holodeck_action.extensions.importers.deepeval.recording import Constructed, Member
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.source import UnfitError
@@ -31,7 +29,6 @@ _PARAMS = {
 }
 _IGNORED_ARGUMENTS = frozenset(("async_mode", "verbose_mode", "flaky", "include_reason", "truths_extraction_limit"))
 """Arguments with little or no effect on the verdict."""
-_LIBRARY = "deepeval.metrics"
 HINTS: Mapping[str, str] = {
     "HallucinationMetric": "it needs a context: use type deepeval with files on the case, or faithfulness",
     "RoleAdherenceMetric": "write {type: deepeval, metric: RoleAdherenceMetric, options: {chatbot_role: …}}",
@@ -50,88 +47,61 @@ class MetricCounterpart(Counterpart, frozen=True):
     needs: frozenset[str] = frozenset()
 
 
-def convert_metric(
-    file: PythonFile, bound: ScopedExpression, title: str, stem: str, expected: Any
-) -> MetricCounterpart:
-    """Convert the metric that an expression constructs.
+def convert_metric(value: Any, title: str, stem: str, expected: Any) -> MetricCounterpart:
+    """Convert a metric.
 
     Args:
-        file: syntax tree of the file that contains the expression.
-        bound: the expression with its scope.
+        value: the metric as recorded.
         title: position and name of the metric, for the grader's docstring.
         stem: name of the grader, if the metric becomes a grader.
         expected: expected output of the case, or None.
     """
-    node = bound.node
-    if not isinstance(node, ast.Call):
+    if not isinstance(value, Constructed):
         return MetricCounterpart(
             Outcome.MISSING, note="an expression whose value is known only at run time; write its metric"
         )
-    name = called_name(node)
+    name = value.kind
     try:
-        if name in file.classes:
+        if value.own:
             raise UnfitError("a custom metric; write a code grader that does the same")
-        given = _arguments(file, bound, node)
+        given = _arguments(value)
         if name == "GEval":
-            return _convert_geval(given, node)
+            return _convert_geval(given)
         if name in _RAG:
             made = {"type": "rag", "metric_type": _RAG[name], "threshold": _threshold(given, 0.5), **_judge(given)}
             return _same_metric(_RAG[name], made, given)
         if name == "ToolCorrectnessMetric":
-            return _convert_tools(given, node)
+            return _convert_tools(given)
         if name == "ExactMatchMetric":
             if not isinstance(expected, str):
                 raise UnfitError("the case has no expected_output")
             return MetricCounterpart(Outcome.GRADER, check=Check(stem, title, "equals_trimmed", expected.strip()))
         if name == "PatternMatchMetric":
             return _convert_pattern(given, title, stem)
-        if name not in HINTS and _METRIC_NAMES.fullmatch(name) and file.imports(name, _LIBRARY):
+        if name not in HINTS and _METRIC_NAMES.fullmatch(name):
             return _convert_class(name, given)
-        raise UnfitError(HINTS.get(name, f"{name or 'it'} is not known; use geval, or write a code grader"))
+        raise UnfitError(HINTS.get(name, f"{name} is not known; use geval, or write a code grader"))
     except UnfitError as error:
         return MetricCounterpart(Outcome.MISSING, note=str(error))
 
 
-def _arguments(file: PythonFile, bound: ScopedExpression, call: ast.Call) -> dict[str, Any]:
-    """Return the arguments of a metric by name. A model or rubric that is not a literal has the value None.
+def _arguments(value: Constructed) -> dict[str, Any]:
+    """Return the arguments of a metric by name. A model that is no text has the value None.
 
     Raises:
-        UnfitError: the value of a relevant argument is known only when the code runs.
+        UnfitError: the value of a relevant argument is known only at run time.
     """
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-        raise UnfitError("its arguments are unpacked when the code runs")
     given: dict[str, Any] = {}
-    if call.args:
-        if len(call.args) > 1 or called_name(call) == "ToolCorrectnessMetric":
-            raise UnfitError("its arguments are positional; name them")
-        first = {"GEval": "name", "PatternMatchMetric": "pattern"}.get(called_name(call), "threshold")
-        given[first] = file.literal(bound.with_node(call.args[0]))
-    for keyword in call.keywords:
-        assert keyword.arg is not None
-        if keyword.arg in ("evaluation_params", "model", "rubric"):
-            values = _member_names(keyword.value)
-            given[keyword.arg] = (
-                values if values is not None else _literal_or_none(file, bound.with_node(keyword.value))
-            )
-            if keyword.arg == "evaluation_params" and values is None:
+    for name, argument in value.given.items():
+        if name == "evaluation_params":
+            if not isinstance(argument, list) or not all(isinstance(each, Member) for each in argument):
                 raise UnfitError("its evaluation_params are known only at run time")
-        elif keyword.arg not in _IGNORED_ARGUMENTS:
-            given[keyword.arg] = file.literal(bound.with_node(keyword.value))
+            given[name] = [each.name for each in argument]
+        elif name == "model":
+            given[name] = argument if isinstance(argument, str) else None
+        elif name not in _IGNORED_ARGUMENTS and argument is not None:
+            given[name] = value.known(name)
     return given
-
-
-def _literal_or_none(file: PythonFile, bound: ScopedExpression) -> Any:
-    try:
-        return file.literal(bound)
-    except UnfitError:
-        return None
-
-
-def _member_names(node: ast.expr) -> list[str] | None:
-    """Return the names of enum members in a list such as `[LLMTestCaseParams.INPUT]`; None for any other expression."""
-    if isinstance(node, ast.List) and all(isinstance(item, ast.Attribute) for item in node.elts):
-        return [item.attr for item in node.elts if isinstance(item, ast.Attribute)]
-    return None
 
 
 def _threshold(arguments: Mapping[str, Any], default: float, strict: float = 1.0) -> float:
@@ -191,14 +161,14 @@ def _convert_class(name: str, arguments: Mapping[str, Any]) -> MetricCounterpart
     return MetricCounterpart(Outcome.METRIC, name, made, note="; ".join(filter(None, notes)))
 
 
-def _convert_geval(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
+def _convert_geval(arguments: Mapping[str, Any]) -> MetricCounterpart:
     params = arguments.get("evaluation_params") or []
     foreign = [name for name in params if name not in _PARAMS]
     if foreign:
         raise UnfitError(f"its evaluation_params name {foreign[0]}, which an imported judge does not receive")
     if "ACTUAL_OUTPUT" not in params:
         raise UnfitError("its judge does not see the answer")
-    if arguments.get("rubric") is not None or argument_of(call, "rubric", None) is not None:
+    if "rubric" in arguments:
         raise UnfitError("it has a rubric; write the levels into evaluation_steps, or use a preset")
     steps = arguments.get("evaluation_steps")
     if steps is not None and not (isinstance(steps, list) and all(isinstance(step, str) for step in steps)):
@@ -218,8 +188,8 @@ def _convert_geval(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounte
     )
 
 
-def _convert_tools(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
-    if argument_of(call, "available_tools", None) is not None:
+def _convert_tools(arguments: Mapping[str, Any]) -> MetricCounterpart:
+    if "available_tools" in arguments:
         raise UnfitError("its argument available_tools has no equivalent")
     made: dict[str, Any] = {"type": "deepeval_tool_correctness", "threshold": _threshold(arguments, 0.5)}
     params = arguments.get("evaluation_params") or []

@@ -5,10 +5,9 @@ from deepeval import assert_test
 from deepeval.dataset import EvaluationDataset, Golden
 from deepeval.metrics import BaseMetric, ExactMatchMetric, PatternMatchMetric
 from deepeval.test_case import LLMTestCase
+from openai import OpenAI
 
-
-def app(question: str) -> str:
-    return question.upper()
+client = OpenAI()
 
 
 class LengthMetric(BaseMetric):
@@ -17,6 +16,7 @@ class LengthMetric(BaseMetric):
 
 
 dataset = EvaluationDataset(goldens=[Golden(input="hello", expected_output="HELLO")])
+app = client.responses.create
 unused = PatternMatchMetric(pattern="x")
 forgotten = LLMTestCase(input="forgotten", actual_output="forgotten")
 
@@ -28,5 +28,15 @@ def test_app(golden: Golden) -> None:
 
 
 def test_unknown() -> None:
-    for case in [LLMTestCase(input=app("x"), actual_output="X")]:
-        assert_test(case, metrics=list(map(type, ())))  # type: ignore[arg-type]
+    for case in [LLMTestCase(input=f"{app('x')}!", actual_output="X")]:
+        assert_test(case, metrics=app("metrics"))
+
+
+def test_score() -> None:
+    exact = ExactMatchMetric()
+    answer = str(app("hello").output_text)
+    case = LLMTestCase(input="hello", actual_output="", expected_output="HELLO")
+    case.actual_output = answer
+    exact.measure(case)
+    assert exact.score > 0.5
+    assert answer in ("HELLO", "Hello")[app("i") :]
