@@ -55,7 +55,6 @@ CODE_STARTERS = (
     CodeStarter(
         "comparison suites: `against`, `merge-base`", "all of the above, of another suite or another commit", "tested"
     ),
-    CodeStarter("imports: `import deepeval`", "a process without keys, for a test file", None),
-    CodeStarter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported", None),
+    CodeStarter("imports: `import deepeval`, `import --prove`", "a test file; promptfoo and imported graders", None),
 )
 """All features that start code of the checkout."""

@@ -219,8 +219,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "the Python of the code: `environment.interpreter`": (interpreter, interpreter_of_the_job),
     "packages: `environment`, `--requirements`": (packages, packages_of_the_flag),
     "comparison suites: `against`, `merge-base`": (beside,),
-    "imports: `import deepeval`": (imported_tests,),
-    "proofs: `import --prove`": (proof,),
+    "imports: `import deepeval`, `import --prove`": (imported_tests, proof),
 }
 each_plant = pytest.mark.parametrize("plant", [plant for plants in PLANTS.values() for plant in plants])
 

@@ -86,7 +86,7 @@ def convert_metric(value: Any, title: str, stem: str, expected: Any) -> MetricCo
 
 
 def _arguments(value: Constructed) -> dict[str, Any]:
-    """Return the arguments of a metric by name. A model that is no text has the value None.
+    """Return the arguments of a metric by name. A model that is not a text has the value None.
 
     Raises:
         UnfitError: the value of a relevant argument is known only at run time.

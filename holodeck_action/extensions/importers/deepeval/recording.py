@@ -59,7 +59,7 @@ class Constructed(Struct, frozen=True, eq=False):
         """Return an argument as JSON data; None if it was not given.
 
         Raises:
-            UnfitError: the value is known only at run time, or is no JSON data.
+            UnfitError: the value is known only at run time, or is not JSON data.
         """
         return json_data(self.given.get(name), name)
 
@@ -85,7 +85,7 @@ class RecordedCheck(Struct, frozen=True):
 
 
 def record_file(source: Source, environ: Mapping[str, str], code: CodeAllowed, seconds: float = SECONDS) -> str:
-    """Run a test file in a process of its own, without the job's secrets; return its recording as JSON.
+    """Run a test file in its own process, without the job's secrets; return its recording as JSON.
 
     Args:
         source: the test file.
@@ -151,7 +151,7 @@ def json_data(value: Any, name: str) -> Any:
     """Return a value if it is JSON data; the arguments of DeepEval's own small classes are mappings.
 
     Raises:
-        UnfitError: it is, or contains, a value that is known only at run time, or that is no JSON data.
+        UnfitError: it is, or contains, a value that is known only at run time, or that is not JSON data.
     """
     if isinstance(value, Unknown | Member):
         raise UnfitError(f"its {name} is known only at run time")
