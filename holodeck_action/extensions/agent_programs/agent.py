@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -21,8 +22,9 @@ from holodeck_action.extensions.agent_programs.checks import (
     WorkspaceCheck,
 )
 from holodeck_action.extensions.agent_programs.environment import chosen
-from holodeck_action.extensions.agent_programs.exam import MOST_OUTPUT, add_hidden, make_tree, run_shell
-from holodeck_action.extensions.agent_programs.guard import Guard, own_files, tracked_files
+from holodeck_action.extensions.agent_programs.exam import MOST_WRITTEN, add_hidden, make_tree, run_shell
+from holodeck_action.extensions.agent_programs.exam_rules import checks_of, exam_notices, hidden_files
+from holodeck_action.extensions.agent_programs.guard import Guard, library_folders, own_files, tracked_files
 from holodeck_action.extensions.agent_programs.keeping import LeftFiles
 from holodeck_action.extensions.agent_programs.machine import Machine
 from holodeck_action.extensions.agent_programs.program import Finished, ProgramRun
@@ -31,8 +33,9 @@ from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.self_check import KeptPasses, check_program
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.setup import set_up
-from holodeck_action.extensions.agent_programs.trajectory import NO_END, Ended, Tokens, Trajectory
+from holodeck_action.extensions.agent_programs.trajectory import NO_END, OTHER_SESSION, Ended, Tokens, Trajectory
 from holodeck_action.extensions.agent_programs.workspace import (
+    MOST_TEXT,
     Snapshot,
     WorkspaceError,
     changes,
@@ -49,6 +52,7 @@ from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, ReplyFact, Session
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import make_storable
 from holodeck_action.workers.bounded_programs import ProgramError
 from holodeck_action.workers.threads import in_daemon_thread
 
@@ -76,6 +80,7 @@ class AgentProgram(Agent):
         self.machine, self.max_bytes, self.redact = machine, max_bytes, redact
         self.cache = cache
         self._ready: asyncio.Task[None] | None = None
+        self._cases = suite.cases
         self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
         self._guard: Guard | None = None
         self.left = None if target.keep is None else LeftFiles(redact)
@@ -97,15 +102,18 @@ class AgentProgram(Agent):
         reason = "the stream of a program that is named by its command is unknown"
         return {"tools": reason, "tokens": reason, "cost": reason, "first token": reason}
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """A sentence if the agent can change an exam that it takes."""
+        return tuple(exam_notices(self._cases))
+
     async def open(self, case: Case, trial: int) -> AgentSession:
         """Make the workspace of a trial; the first call also checks the program."""
         if self._ready is None:
             self._ready = asyncio.create_task(self._make_ready())
-        await asyncio.shield(self._ready)
-        folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
         try:
-            if self._guard is None:
-                self._guard = await _in_thread(self._watch)
+            await asyncio.shield(self._ready)
+            folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
             before = await _in_thread(lambda: self._prepare(folder))
             return AgentSession(self, folder, before, case, trial)
         except WorkspaceError as error:
@@ -123,6 +131,8 @@ class AgentProgram(Agent):
                 raise AgentError(f"the workspace {error}", "cannot_start") from None
         if self.target.self_check and not self.replays and not isinstance(self.adapter, UnknownProgram):
             await self._check_itself()
+        # Once: what a trial has changed must not be taken for the state before.
+        self._guard = await _in_thread(self._watch)
 
     async def _check_itself(self) -> None:
         machine, adapter = self.machine, self.adapter
@@ -142,9 +152,9 @@ class AgentProgram(Agent):
     def _watch(self) -> Guard:
         machine = self.machine
         tracked = tracked_files(self.checkout.folder, machine.git, machine.git_environ, machine.code)
-        fixture = self.fixture if self.target.setup is not None else None
-        made = () if fixture is None else (fixture / name for name in walk(fixture))
-        return Guard([*self._suite_files, *tracked, *own_files(), *made])
+        fixture = () if self.fixture is None else (self.fixture / name for name in walk(self.fixture))
+        hidden = hidden_files(self._cases, self.checkout)
+        return Guard([*self._suite_files, *tracked, *fixture, *hidden, *own_files()], library_folders())
 
     def changed_file(self) -> Path | None:
         """Return a file of the checkout or of this program that was changed since the run began; None if none was."""
@@ -184,7 +194,7 @@ class AgentSession(Session):
         trial: int,
     ) -> None:
         self._agent, self._folder, self._before, self._case = agent, folder, before, case
-        self._checks = [_checks_of(turn) for turn in case.turns]
+        self._checks = [checks_of(turn) for turn in case.turns]
         self._trial, self._prompts, self._recorded_until = trial, list[str](), before
         self._session: str | None = None
         self._used: Tokens | None = None
@@ -234,8 +244,10 @@ class AgentSession(Session):
             environ=agent.machine.environ,
         )
         started = time.monotonic()
-        self._running = agent.machine.start(agent.adapter, launch, self._folder, turn.input)
-        finished = await self._running.wait(agent.max_bytes, agent.target.max_calls, agent.adapter)
+        if self._running is not None:
+            self._running.close()
+        self._running = agent.machine.start(agent.adapter, launch, self._folder, turn.input, agent.max_bytes)
+        finished = await self._running.wait(agent.target.max_calls, agent.adapter)
         return PlayedTurn(finished, round(time.monotonic() - started, 4))
 
     def _record(self, recorded: RecordedTurns, request: dict[str, Any], played: PlayedTurn) -> None:
@@ -256,6 +268,8 @@ class AgentSession(Session):
     def _reply(self, finished: Finished) -> Reply:
         agent = self._agent
         trajectory = finished.trajectory(agent.adapter, self._folder / "home", self._session)
+        if self._session is not None and trajectory.session not in (None, self._session):
+            trajectory = replace(trajectory, ended=OTHER_SESSION)
         self._session = trajectory.session or self._session
         if trajectory.ended == NO_END:
             reason = f"{NO_END.reason}{finished.last_words(agent.redact)}"
@@ -287,13 +301,16 @@ class AgentSession(Session):
             facts["kept"] = self._agent.left.place(self._case.id, self._trial)
         paths = sorted({path for check in checks for path in check.kept_paths()})
         facts["files"] = {name: _kept_file(self.workspace, name) for name in paths}
-        only = [check.changed.only for check in checks if isinstance(check, ChangedMetric) and check.changed.only]
+        given = [check.changed.only for check in checks if isinstance(check, ChangedMetric)]
+        only = [patterns for patterns in given if patterns is not None]
         commands = {check.key: check.command for check in checks if isinstance(check, CommandMetric)}
         facts["commands"] = {
-            key: self._exam(number, command, facts["changed"], only[0] if only else None)
+            key: self._exam(number, command, facts["changed"], only)
             for number, (key, command) in enumerate(commands.items())
         }
-        return facts
+        # A name of a file may be no text.
+        found: dict[str, Any] = make_storable(facts)
+        return found
 
     def _changes(self) -> dict[str, Any]:
         agent = self._agent
@@ -303,18 +320,18 @@ class AgentSession(Session):
         )
 
     def _exam(
-        self, number: int, command: CommandConditions, changed: Sequence[Any], only: Sequence[str] | None
+        self, number: int, command: CommandConditions, changed: Sequence[Any], only: Sequence[Sequence[str]]
     ) -> dict[str, Any]:
         """Return the result of a command in its own tree, or the problem with the tree."""
         agent, place = self._agent, self._folder / f"exam-{self._turns}-{number}"
         environ = chosen(agent.machine.environ)
         try:
-            any_links = agent.target.setup is not None
-            make_tree(place / "tree", agent.fixture, self.workspace, changed, only, any_links=any_links)
-            if command.hidden is not None:
-                add_hidden(place / "tree", command.hidden, agent.checkout)
             tree, limit_s, code = place / "tree", command.timeout_s, agent.machine.code
-            return run_shell(command.run, limit_s, tree, place, environ, code, most_bytes=MOST_OUTPUT)
+            any_links = agent.target.setup is not None
+            make_tree(tree, agent.fixture, self.workspace, changed, only, command.hidden, any_links=any_links)
+            if command.hidden is not None:
+                add_hidden(tree, command.hidden, agent.checkout)
+            return run_shell(command.run, limit_s, tree, place, environ, code, agent.redact, most_bytes=MOST_WRITTEN)
         except (WorkspaceError, OSError) as error:
             return {"problem": str(error)}
         finally:
@@ -345,7 +362,7 @@ class AgentSession(Session):
     async def close(self) -> None:
         """Stop the program, and remove the workspace."""
         if self._running is not None:
-            self._running.kill()
+            self._running.close()
         await _in_thread(self._leave)
 
     def _leave(self) -> None:
@@ -355,16 +372,15 @@ class AgentSession(Session):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _checks_of(turn: Turn) -> list[WorkspaceCheck]:
-    """Return the checks of a workspace that a turn has."""
-    return [spec.config for spec in turn.metrics if isinstance(spec.config, WorkspaceCheck)]
-
-
 def _kept_file(workspace: Path, name: str) -> dict[str, Any]:
-    """Return the facts of a file for the record: whether it exists, and its text if it is a small text."""
+    """Return the facts of a place for the record: whether it exists, and its text if it is a file with a small text."""
     path = workspace / name
-    if not path.is_file() or not path.resolve().is_relative_to(workspace.resolve()):
+    if not os.path.lexists(path):
         return {"exists": False}
+    if not path.is_file() or not path.resolve().is_relative_to(workspace.resolve()):
+        return {"exists": True, "is_file": False}
+    if path.stat().st_size > MOST_TEXT:
+        return {"exists": True, "is_large": True}
     return {"exists": True, "text": small_text(path.resolve())}
 
 

@@ -10,6 +10,7 @@ from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTER
 from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
 from holodeck_action.extensions.agent_programs.agent import AgentProgram
 from holodeck_action.extensions.agent_programs.environment import chosen
+from holodeck_action.extensions.agent_programs.exam_rules import check_suite
 from holodeck_action.extensions.agent_programs.machine import Machine
 from holodeck_action.extensions.agent_programs.recording import RecordedTurns
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
@@ -60,6 +61,7 @@ def build_agent(
             raise TargetError(f"the workspace {excerpt(target.workspace)} cannot be used: {error.strerror}") from None
         if not fixture.is_dir():
             raise TargetError(f"the workspace {excerpt(target.workspace)} is not a folder")
+    check_suite(adapter, suite.cases, checkout)
     git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
     machine = Machine(program, git, chosen(environ, *adapter.passes, *target.env), code)
     turns = None

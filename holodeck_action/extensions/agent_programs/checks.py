@@ -10,11 +10,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.extensions.agent_programs.workspace import MOST_TEXT, split_lines
 from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.json_check import JsonMetric, JsonValue
@@ -87,19 +89,33 @@ def kept_file(facts: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     return found
 
 
-def _kept_text(facts: Mapping[str, Any], path: str) -> tuple[str | None, str]:
-    """Return the text of a file, and why there is none."""
-    found = kept_file(facts, path)
+def _missing(found: Mapping[str, Any], path: str) -> str:
+    """Return why a path is not that of a file; empty if it is."""
     if not found.get("exists"):
-        return None, f"{path} does not exist"
+        return f"{path} does not exist"
+    return f"{path} is not a file of the workspace" if found.get("is_file") is False else ""
+
+
+def _kept_text(facts: Mapping[str, Any], path: str) -> tuple[str | None, str]:
+    """Return the text of a file, and why there is none.
+
+    Raises:
+        EvaluationError: nothing was kept, or the file is too large (code `missing_input`).
+    """
+    found = kept_file(facts, path)
+    if problem := _missing(found, path):
+        return None, problem
+    if found.get("is_large"):
+        message = f"{path} has more than {MOST_TEXT:,} bytes, so that its content is unknown; check it with command"
+        raise EvaluationError(message, code="missing_input")
     text = found.get("text")
-    return (text, "") if isinstance(text, str) else (None, f"{path} is not UTF-8 text of at most 200,000 bytes")
+    return (text, "") if isinstance(text, str) else (None, f"{path} is not UTF-8 text")
 
 
 def _check_path(value: str) -> str:
     parts = value.split("/")
-    if value.startswith("/") or ".." in parts or "" in parts:
-        raise PydanticCustomError("workspace_path", "must be a path relative to the workspace, without ..")
+    if value.startswith("/") or not {"", ".", ".."}.isdisjoint(parts):
+        raise PydanticCustomError("workspace_path", "must be a path relative to the workspace, without . and ..")
     return value
 
 
@@ -171,8 +187,8 @@ class FileMetric(WorkspaceCheck):
             exists = bool(kept_file(facts, wanted.path).get("exists"))
             return not exists, f"{wanted.path} {'exists' if exists else 'does not exist'}"
         if wanted.contains is wanted.matches is wanted.equals is None:
-            exists = bool(kept_file(facts, wanted.path).get("exists"))
-            return exists, f"{wanted.path} {'exists' if exists else 'does not exist'}"
+            problem = _missing(kept_file(facts, wanted.path), wanted.path)
+            return not problem, problem or f"{wanted.path} exists"
         text, problem = _kept_text(facts, wanted.path)
         if text is None:
             return False, problem
@@ -186,7 +202,7 @@ class FileMetric(WorkspaceCheck):
 
 
 def _first_difference(text: str, wanted: str) -> str:
-    lines, expected = text.splitlines(), wanted.splitlines()
+    lines, expected = split_lines(text), split_lines(wanted)
     for number, (line, other) in enumerate(zip(lines, expected, strict=False), 1):
         if line != other:
             return f" in line {number}: {format_text(line)}, expected {format_text(other)}"
@@ -303,12 +319,14 @@ class ChangedMetric(WorkspaceCheck):
         entries = facts.get("changed")
         if not isinstance(entries, Sequence):
             raise EvaluationError("it is unknown what the trial changed", code="missing_input")
+        # Of what Git ignores, only the forbidden counts.
+        all_paths = [str(entry["path"]) for entry in entries]
         entries = [entry for entry in entries if not entry.get("ignored")]
         paths = [str(entry["path"]) for entry in entries]
         wanted, problems = self.changed, []
         outside = [path for path in paths if wanted.only is not None and not _matches_any(path, wanted.only)]
-        forbidden = [path for path in paths if _matches_any(path, wanted.never or ())]
-        missing = [each for each in wanted.any or () if not any(path_matches(path, each) for path in paths)]
+        forbidden = [path for path in all_paths if _matches_any(path, wanted.never or ())]
+        missing = [each for each in wanted.any or () if not any(path_matches(path, each) for path in all_paths)]
         problems += [f"{_named(forbidden)} must not be changed"] if forbidden else []
         problems += [f"{_named(outside)} may not be changed"] if outside else []
         problems += [f"{each} was not changed" for each in missing]
@@ -385,6 +403,7 @@ class CommandConditions(FormatModel):
     """Seconds that the command may take. Example: `300`."""
 
 
+_QUOTES = str.maketrans("", "", "'\"\\")
 _NOT_FOUND = (126, 127)
 """Exit codes of a shell that cannot start a command (POSIX, 2.8.2)."""
 
@@ -511,10 +530,10 @@ class CalledMetric(WorkspaceCheck):
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the calls meet all conditions."""
         wanted, patterns = self.called, TimedPatterns()
-        made = [call for call in calls or () if fnmatchcase(call.name, wanted.tool)]
+        made = [call for call in calls or () if is_tool(call.name, wanted.tool)]
         if wanted.never is not None:
             for call in made:
-                for text in _texts(call.args):
+                for text in _readings(call.args):
                     if patterns.search(wanted.never.matches, text) is not None:
                         return False, f"{call.name} was called with {excerpt(text)}, which must never be"
         if wanted.max is not None and len(made) > wanted.max:
@@ -535,7 +554,7 @@ class CalledMetric(WorkspaceCheck):
 def _meets(call: ToolInvocation, args: Mapping[str, ArgumentPattern], patterns: TimedPatterns) -> bool:
     return all(
         name in call.args
-        and any(patterns.search(wanted.matches, text) is not None for text in _texts({name: call.args[name]}))
+        and any(patterns.search(wanted.matches, text) is not None for text in _readings(call.args[name]))
         for name, wanted in args.items()
     )
 
@@ -556,6 +575,20 @@ def _texts(value: Any) -> Iterator[str]:
             yield str(value)
 
 
+def _readings(value: Any) -> Iterator[str]:
+    """Yield each text of a value as it is and as a shell reads it: without quotes, backslashes and further blanks."""
+    for text in _texts(value):
+        yield text
+        plain = " ".join(text.replace("\\\n", "").translate(_QUOTES).split())
+        if plain != text:
+            yield plain
+
+
+def is_tool(name: str, pattern: str) -> bool:
+    """Return whether a tool is meant by a pattern; upper and lower case are the same."""
+    return fnmatchcase(name.lower(), pattern.lower())
+
+
 class SkillConditions(FormatModel):
     """`skill`: the skill that must or must not be used."""
 
@@ -571,7 +604,10 @@ class SkillConditions(FormatModel):
         return self
 
 
-_SKILL_TOOLS = ("Skill", "skill", "activate_skill")
+_SKILL_TOOLS = ("skill", "activate_skill")
+_WRITING_TOOLS = ("write", "edit", "multiedit", "file_change", "write_file", "replace", "apply_patch", "create")
+_WORDS = lazy_pattern(r"""[\s'"=;&|<>()]+""")
+"""What stands between the words of a command."""
 
 
 class SkillMetric(WorkspaceCheck):
@@ -605,7 +641,18 @@ class SkillMetric(WorkspaceCheck):
 
 def _uses(call: ToolInvocation, skill: str) -> bool:
     texts = [*_texts(call.args)]
-    if call.name in _SKILL_TOOLS:
+    if call.name.lower() in _SKILL_TOOLS:
         # A plugin's name may precede that of its skill.
         return any(text.rpartition(":")[2] == skill for text in texts)
-    return any(f"/{skill}/SKILL.md" in f"/{text}" for text in texts)
+    if call.name.lower() in _WRITING_TOOLS:
+        return False
+    return any(_names_skill(text, skill) for text in texts)
+
+
+def _names_skill(text: str, skill: str) -> bool:
+    """Return whether a path or a command names the SKILL.md of a skill: in its folder, or with those of all skills."""
+    paths = [PurePosixPath(word) for word in _WORDS.split(text)]
+    folders = [path.parent.name for path in paths if path.name == "SKILL.md"]
+    if any(fnmatchcase(skill, folder) for folder in folders):
+        return True
+    return "" in folders and any(path.name == skill for path in paths)

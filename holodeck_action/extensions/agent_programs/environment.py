@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 
 from holodeck_action.workers.environment import WITHHELD_VARIABLES
@@ -15,8 +16,12 @@ _OF_RUNNER = ("GITHUB_", "ACTIONS_", "RUNNER_", "INPUT_")
 
 
 def chosen(environ: Mapping[str, str], *names: str) -> dict[str, str]:
-    """Return the common variables and those with the given names, as far as they are set."""
-    return {name: environ[name] for name in (*COMMON, *names) if environ.get(name)}
+    """Return the common variables and those with the given names, as far as they are set.
+
+    Relative folders of the PATH are dropped: they would be folders of the workspace.
+    """
+    found = {name: environ[name] for name in (*COMMON, *names) if environ.get(name)}
+    return found | {"PATH": os.pathsep.join(filter(os.path.isabs, found.get("PATH", os.defpath).split(os.pathsep)))}
 
 
 def offline(environ: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import site
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import holodeck_action
@@ -14,17 +15,42 @@ _GIT_S = 60.0
 _MOST_LISTED = 50_000_000
 _State = tuple[int, int, int] | None
 """Size, number and time of the last change of a file, which programs cannot set; None if there is no such file."""
+_ANY_OWNER = ("-c", "safe.directory=*", "-c", "core.fsmonitor=false")
+"""In a container the checkout often belongs to another user, and Git would refuse to read it."""
+_MODULES = (".py", ".so")
+_PATH_FILES = (".pth",)
+_BYTECODE = "__pycache__"
+_AT_START = ("sitecustomize.py", "usercustomize.py")
 
 
 class Guard:
-    """The state of files when a run begins."""
+    """The state of files when a run begins, and which modules are beside them."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._states = {path: _state(path) for path in paths}
+    def __init__(self, paths: Iterable[Path], libraries: Iterable[Path]) -> None:
+        """Note the state.
+
+        Args:
+            paths: the files.
+            libraries: folders of installed packages, of which only what Python runs at its start matters.
+        """
+        given = [*paths]
+        at_start = [folder / name for folder in libraries for name in _AT_START]
+        self._states = {path: _state(path) for path in (*given, *at_start)}
+        suffixes = {path.parent: _MODULES for path in given} | dict.fromkeys(libraries, _PATH_FILES)
+        self._modules = {folder: (kinds, _modules(folder, kinds)) for folder, kinds in suffixes.items()}
 
     def changed(self) -> Path | None:
-        """Return a file that is no longer as it was; None if there is none."""
-        return next((path for path, state in self._states.items() if _state(path) != state), None)
+        """Return a file that is no longer as it was, or a new module beside one; None if there is none.
+
+        A new module can take the place of one of the standard library.
+        """
+        for path, state in self._states.items():
+            if _state(path) != state:
+                return path
+        for folder, (kinds, names) in self._modules.items():
+            for name in sorted(_modules(folder, kinds) - names):
+                return folder / name
+        return None
 
 
 def _state(path: Path) -> _State:
@@ -35,9 +61,30 @@ def _state(path: Path) -> _State:
     return status.st_size, status.st_ino, status.st_ctime_ns
 
 
+def _modules(folder: Path, suffixes: tuple[str, ...]) -> frozenset[str]:
+    """Return the names in a folder with certain suffixes, and those of packages."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(
+                entry.name
+                for entry in entries
+                if entry.name.endswith(suffixes)
+                or (suffixes is _MODULES and entry.is_dir() and os.path.exists(os.path.join(entry, "__init__.py")))
+            )
+    except OSError:
+        return frozenset()
+
+
 def own_files() -> Iterator[Path]:
-    """Yield the source files of this program."""
-    yield from Path(holodeck_action.__file__).parent.rglob("*.py")
+    """Yield the files of this program but its bytecode, which Python writes while a run goes on."""
+    for place, folders, files in os.walk(os.path.dirname(holodeck_action.__file__)):
+        folders[:] = [name for name in folders if name != _BYTECODE]
+        yield from (Path(place, name) for name in files)
+
+
+def library_folders() -> Sequence[Path]:
+    """Return the folders of installed packages, of this environment and of the user."""
+    return [Path(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())]
 
 
 def tracked_files(folder: Path, git: str | None, environ: Mapping[str, str], code: CodeAllowed) -> Iterator[Path]:
@@ -55,22 +102,16 @@ def tracked_files(folder: Path, git: str | None, environ: Mapping[str, str], cod
     """
     if git is None:
         return
-    top = run_program(
-        [git, "-C", str(folder), "rev-parse", "--show-toplevel"],
-        environ,
-        code=code,
-        timeout_s=_GIT_S,
-        max_bytes=10_000,
-    )
-    if top.code != 0:
+    top = _run([git, *_ANY_OWNER, "rev-parse", "--show-toplevel"], environ, code, folder)
+    if top is None:
         return
-    root = Path(os.fsdecode(top.output.parse(bytes)).rstrip("\n"))
-    listed = run_program(
-        [git, "-C", str(root), "-c", "core.fsmonitor=false", "ls-files", "-z"],
-        environ,
-        code=code,
-        timeout_s=_GIT_S,
-        max_bytes=_MOST_LISTED,
-    )
-    names = os.fsdecode(listed.output.parse(bytes)).split("\0")
-    yield from (root / name for name in names if name)
+    root = Path(top[0].removesuffix("\n"))
+    yield from (root / name for name in _run([git, *_ANY_OWNER, "ls-files", "-z"], environ, code, root) or () if name)
+    # They say which files Git ignores, and which programs it starts.
+    yield from (root / ".git" / name for name in ("config", "info/exclude"))
+
+
+def _run(arguments: Sequence[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path) -> Sequence[str] | None:
+    """Return the output of Git, split at null characters; None if it ended with an error."""
+    result = run_program(arguments, environ, code=code, timeout_s=_GIT_S, max_bytes=_MOST_LISTED, folder=folder)
+    return os.fsdecode(result.output.parse(bytes)).split("\0") if result.code == 0 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import tempfile
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
@@ -84,8 +84,9 @@ class Machine(Struct, frozen=True):
         """
         if self.git is None or fixture is None or not names:
             return ()
-        bare = str(folder / "ignoring.git")
-        asked = folder / f"changed-{time.monotonic_ns()}"
+        # A place that the agent could not know, because what is there decides what is left out.
+        place = Path(tempfile.mkdtemp(prefix="ignoring-", dir=folder))
+        bare, asked = str(place / "git"), place / "changed"
         write_new(asked, ["\0".join(names).encode("utf-8", "surrogateescape")])
         tells = ("--git-dir", bare, "--work-tree", str(fixture), "check-ignore", "--no-index", "-z", "--stdin")
         try:
@@ -106,12 +107,12 @@ class Machine(Struct, frozen=True):
             raise WorkspaceError(f"has a .gitignore that Git cannot read (exit code {told.code})")
         return {*os.fsdecode(told.output.parse(bytes)).split("\0")}
 
-    def start(self, adapter: Adapter, launch: Launch, folder: Path, prompt: str) -> ProgramRun:
-        """Start the agent's program in the folder of a trial.
+    def start(self, adapter: Adapter, launch: Launch, folder: Path, prompt: str, max_bytes: int) -> ProgramRun:
+        """Start the agent's program in the folder of a trial; `max_bytes` is the maximum of an answer.
 
         Raises:
             AgentError: it cannot be started.
         """
         own = {"HOME": str(launch.home), "TMPDIR": str(folder / "tmp")}
         environ = {**launch.environ, **adapter.environ(launch), **own}
-        return ProgramRun([self.program, *adapter.arguments(launch)], environ, folder, prompt, self.code)
+        return ProgramRun([self.program, *adapter.arguments(launch)], environ, folder, prompt, max_bytes, self.code)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +25,10 @@ _LOOK_S = 0.25
 """Seconds between two looks at the size of a stream."""
 _STREAM_EXPANSION = 20
 """How much larger than an answer a stream may be: it repeats each part of it."""
+_WORTH_A_LOOK = 1.1
+"""How many times as long as at the last look a stream must be to be read again."""
 _MOST_SESSION = 64_000_000
+_KEPT_ERRORS = 64_000
 
 
 class Finished(Struct, frozen=True):
@@ -102,6 +107,13 @@ def _is_json(line: Foreign) -> bool:
     return True
 
 
+def read_end(file: BinaryIO, most_bytes: int) -> Foreign:
+    """Return the end of a file that a program wrote."""
+    start = max(0, file.seek(0, os.SEEK_END) - most_bytes)
+    file.seek(start)
+    return Foreign(file.read(most_bytes), is_truncated=start > 0)
+
+
 def _lines_of(file: Path) -> list[Event]:
     try:
         content = read_file(file, _MOST_SESSION, follow_links=False)
@@ -114,7 +126,13 @@ class ProgramRun:
     """A program that runs, with the prompt as its standard input."""
 
     def __init__(
-        self, arguments: Sequence[str], environ: Mapping[str, str], folder: Path, prompt: str, code: CodeAllowed
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        folder: Path,
+        prompt: str,
+        max_bytes: int,
+        code: CodeAllowed,
     ) -> None:
         """Start the program.
 
@@ -123,17 +141,26 @@ class ProgramRun:
             environ: the whole environment.
             folder: the trial's folder, in which the program works in `workspace`.
             prompt: the text of its standard input.
+            max_bytes: maximum bytes of an answer.
             code: the permission to start it.
 
         Raises:
             AgentError: the program cannot be started.
         """
+        self._most_bytes = max_bytes * _STREAM_EXPANSION
         number = next(at for at in range(1_000_000) if not (folder / f"turn-{at}.prompt").exists())
-        self._output, self._errors = folder / f"turn-{number}.jsonl", folder / f"turn-{number}.stderr"
+        places = [folder / f"turn-{number}.{kind}" for kind in ("jsonl", "stderr")]
         asked = folder / f"turn-{number}.prompt"
-        write_new(asked, [prompt.encode("utf-8", "replace")])
-        with open_file(asked, None) as stdin, open_new(self._output) as stdout, open_new(self._errors) as stderr:
-            try:
+        try:
+            write_new(asked, [prompt.encode("utf-8", "replace")])
+            with (
+                open_file(asked, None) as stdin,
+                open_new(places[0]) as stdout,
+                open_new(places[1]) as stderr,
+                ExitStack() as held,
+            ):
+                # Held open, because the program can remove or replace them.
+                self._output, self._errors = (held.enter_context(open_file(place, None)) for place in places)
                 self._process = KillableProcess(
                     arguments,
                     environ,
@@ -143,12 +170,13 @@ class ProgramRun:
                     stdout=stdout.fileno(),
                     stderr=stderr.fileno(),
                 )
-            except OSError as error:
-                raise AgentError(f"the program cannot be started: {error.strerror}", "cannot_start") from None
+                self._held = held.pop_all()
+        except OSError as error:
+            raise AgentError(f"the program cannot be started: {error.strerror}", "cannot_start") from None
         self._exit_code: int | None = None
 
-    async def wait(self, max_bytes: int, max_calls: int, adapter: Adapter) -> Finished:
-        """Wait until the program ends; stop it if its stream is too long, or has too many calls of tools."""
+    async def wait(self, max_calls: int, adapter: Adapter) -> Finished:
+        """Wait until the program ends; stop it if its output is too long, or has too many calls of tools."""
         ended = asyncio.Event()
 
         def note(code: int) -> None:
@@ -158,29 +186,34 @@ class ProgramRun:
         self._process.call_on_exit(note)
         read = 0
         try:
-            while not ended.is_set():
-                try:
+            while True:
+                with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await ended.wait()
-                except TimeoutError:
-                    size = self._output.stat().st_size
-                    stopped = self._excess(size, read, max_bytes, max_calls, adapter)
-                    read = size
-                    if stopped:
-                        self.kill()
-                        await ended.wait()
-                        return self.so_far(stopped)
+                size, is_last = _size(self._output), ended.is_set()
+                # The whole stream is read each time, so that a look must be worth it.
+                is_longer = size > read * _WORTH_A_LOOK or (is_last and size > read)
+                stopped = self._excess(max_calls if is_longer else None, adapter)
+                read = size if is_longer else read
+                if stopped:
+                    self.kill()
+                    await ended.wait()
+                if stopped or is_last:
+                    return self.so_far(stopped)
         except BaseException:
             self.kill()
             raise
-        return self.so_far()
 
-    def _excess(self, size: int, read: int, max_bytes: int, max_calls: int, adapter: Adapter) -> str:
-        """Return why the program must be stopped; empty if it need not be."""
-        most = max_bytes * _STREAM_EXPANSION
-        if size > most:
-            return f"wrote more than {most:,} bytes (see limits.max_response_bytes); it was stopped"
-        if size == read or isinstance(adapter, UnknownProgram):
+    def _excess(self, max_calls: int | None, adapter: Adapter) -> str:
+        """Return why the turn is an error; empty if it is not.
+
+        Args:
+            max_calls: maximum calls of tools; None if they are not counted.
+            adapter: the adapter.
+        """
+        if max(map(_size, (self._output, self._errors))) > self._most_bytes:
+            return f"wrote more than {self._most_bytes:,} bytes (see limits.max_response_bytes); it was stopped"
+        if max_calls is None or isinstance(adapter, UnknownProgram):
             return ""
         calls = adapter.read(self.so_far()._events()[0]).calls or ()
         return (
@@ -188,10 +221,20 @@ class ProgramRun:
         )
 
     def so_far(self, stopped: str = "") -> Finished:
-        """Return the output of the program so far."""
-        output, errors = (read_file(path, 10**10, follow_links=False) for path in (self._output, self._errors))
-        return Finished(output, errors, self._exit_code, stopped)
+        """Return the output of the program so far, within the limit, and the end of its error output."""
+        self._output.seek(0)
+        output = Foreign(self._output.read(self._most_bytes))
+        return Finished(output, read_end(self._errors, _KEPT_ERRORS), self._exit_code, stopped)
 
     def kill(self) -> None:
         """Stop the program and all its descendants."""
         self._process.kill()
+
+    def close(self) -> None:
+        """Stop the program, and forget its output."""
+        self.kill()
+        self._held.close()
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size

@@ -50,12 +50,14 @@ async def check_program(machine: Machine, adapter: Adapter, folder: Path, shared
         with serving(lambda request: work(request, request.scenario()[1], str(workspace))) as address:
             environ = {**offline(machine.environ), **adapter.scripted(address, _KEY)}
             launch = Launch(adapter.scripted_model, workspace, folder / "home", shared, None, {}, environ)
-            run = machine.start(adapter, launch, folder, _PROMPT)
+            run = machine.start(adapter, launch, folder, _PROMPT, _MOST_BYTES)
             try:
                 async with asyncio.timeout(_LIMIT_S):
-                    finished = await run.wait(_MOST_BYTES, _MOST_CALLS, adapter)
+                    finished = await run.wait(_MOST_CALLS, adapter)
             except TimeoutError:
                 return f"it did not end within {_LIMIT_S:g} s{run.so_far().last_words(redact)}"
+            finally:
+                run.close()
         return _problem(finished, adapter, folder, redact)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

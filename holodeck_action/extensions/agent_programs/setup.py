@@ -44,7 +44,7 @@ def set_up(command: str, fixture: Path | None, machine: Machine, cache: Path | N
         tree.mkdir()
         if fixture is not None:
             copy_folder(fixture, tree)
-        ended = run_shell(command, _LIMIT_S, tree, place, chosen(machine.environ), machine.code)
+        ended = run_shell(command, _LIMIT_S, tree, place, chosen(machine.environ), machine.code, redact)
         if ended["exit"] is None:
             raise WorkspaceError(f"cannot be set up: {command} took longer than {_LIMIT_S:g} s")
         if ended["exit"] != 0:

@@ -21,6 +21,8 @@ class Ended(Struct, frozen=True):
 COMPLETED = Ended("completed")
 NO_END = Ended("infrastructure", "ended without its last event, so it is unknown whether it had finished")
 
+OTHER_SESSION = Ended("infrastructure", "continued another session than that of the turn before")
+
 
 class Call(Struct, frozen=True):
     """A call of a tool.

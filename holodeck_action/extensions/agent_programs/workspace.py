@@ -24,12 +24,13 @@ MOST_KEPT_FILES = 500
 """Maximum number of changed files of a trial that are kept with their contents."""
 MOST_KEPT_BYTES = 16_000_000
 """Maximum bytes of these files."""
-_MOST_TEXT = 200_000
+MOST_TEXT = 200_000
 """Maximum bytes of a file whose difference is shown."""
+_NO_END = "\\ No newline at end of file"
 _MOST_DIFFERENCE = 64_000
 """Maximum characters of the difference of a trial that the record keeps."""
-_OWN = (".git",)
-"""Folders at the top of a workspace that programs keep for themselves."""
+_REPOSITORY = ".git"
+"""The name of Git's own folder, or of the file that leads to it."""
 
 
 class WorkspaceError(Exception):
@@ -50,18 +51,23 @@ Snapshot = Mapping[str, Entry]
 
 
 def walk(folder: Path) -> Iterator[str]:
-    """Yield the relative paths of the files and links in a folder, sorted, without those of `.git`.
+    """Yield the relative paths of the files and links in a folder, sorted, without those of `.git` at any depth.
 
     Raises:
-        WorkspaceError: there are too many.
+        WorkspaceError: there are too many, or a folder cannot be read.
     """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise WorkspaceError(f"has a folder that cannot be read: {error.strerror}")
+
     found: list[str] = []
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in os.walk(folder, onerror=refuse):
         above = os.path.relpath(place, folder)
-        if above == ".":
-            folders[:] = [name for name in folders if name not in _OWN]
+        folders[:] = [name for name in folders if name != _REPOSITORY]
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-        found += [os.path.normpath(os.path.join(above, name)) for name in (*files, *links)]
+        names = [name for name in (*files, *links) if name != _REPOSITORY]
+        found += [os.path.normpath(os.path.join(above, name)) for name in names]
         if len(found) > MOST_FILES:
             raise WorkspaceError(f"has more than {MOST_FILES:,} files")
     yield from sorted(found)
@@ -133,6 +139,14 @@ def copy_file(
 ) -> int:
     """Copy one file or link from a folder to the same place in another folder; return its size in bytes.
 
+    Args:
+        root: the folder.
+        name: path of the file, relative to the folder.
+        to: the other folder.
+        most_bytes: maximum size of the file.
+        replace: whether a file at the place is replaced.
+        any_links: whether a link may lead out of the folder.
+
     Raises:
         WorkspaceError: the file is larger than `most_bytes`, or cannot be copied.
     """
@@ -144,7 +158,10 @@ def copy_file(
         if path.is_symlink():
             if not any_links and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
                 raise WorkspaceError(f"has a link that leads out of it: {name}")
-            os.symlink(os.readlink(path), copy)
+            target = os.readlink(path)
+            # An absolute path would lead from the copy to the original.
+            inside = os.path.isabs(target) and Path(target).is_relative_to(root)
+            os.symlink(os.path.relpath(target, path.parent) if inside else target, copy)
             return 0
         content = read_file(path, most_bytes, follow_links=False)
         write_new(copy, [content.parse(bytes)], UNSYNCED_DISK)
@@ -250,6 +267,8 @@ def changes(
     Raises:
         WorkspaceError: the workspace cannot be read.
     """
+    if os.path.islink(folder):
+        raise WorkspaceError("was replaced by a link")
     after = snapshot(folder)
     found: list[dict[str, Any]] = []
     shown, size, cut = [], 0, False
@@ -289,13 +308,20 @@ def _difference(
     if old is None or new is None:
         return None
     names = (f"a/{name}", f"b/{name}")
-    return list(difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""))
+    found = difflib.unified_diff(split_lines(old), split_lines(new), *names)
+    return [part for line in found for part in (line.removesuffix("\n"), *(() if line.endswith("\n") else (_NO_END,)))]
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text with their ends; only a line feed ends a line, as in Git."""
+    *lines, last = text.split("\n")
+    return [*(f"{line}\n" for line in lines), *([last] if last else [])]
 
 
 def small_text(path: Path) -> str | None:
     """Return the content of a small text file; None for another file."""
     try:
-        content: Foreign = read_file(path, _MOST_TEXT, follow_links=False)
+        content: Foreign = read_file(path, MOST_TEXT, follow_links=False)
         return content.text()
     except (OSError, ForeignError):
         return None

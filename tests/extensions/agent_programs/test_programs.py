@@ -141,7 +141,7 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
         {"command": {"run": f"printf '{FAILING}'; exit 1"}},
         "3 failed: test_a[x y], TestB, says hello; exit code 1",
     ),
-    "ignored": ({"changed": {"only": ["notes.txt"], "never": ["*.log"], "max_lines": 1}}, ""),
+    "ignored": ({"changed": {"only": ["notes.txt"], "max_files": 1, "max_lines": 1}}, ""),
     "stderr": ({"command": {"run": "echo no >&2", "stderr": {"matches": "^yes"}}}, "its stderr has no match of"),
     "stdout": ({"command": {"run": "echo no", "stdout": {"contains": "yes"}}}, "its stdout does not contain"),
     "no skill": ({"skill": {"used": "greeter"}}, "the skill greeter was not used"),

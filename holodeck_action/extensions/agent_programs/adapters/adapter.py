@@ -42,6 +42,7 @@ class Adapter(ABC):
         program: name of the program on the PATH.
         passes: variables of the job that the program gets: the key of its provider and its address.
         way: how to install the program.
+        shell: name of the tool that runs commands; empty if it is not known.
         totals_tokens: whether the tokens are those of the session so far.
         needs: other programs that must be on the PATH.
         scripted_model: the model of the self-check, as the program names it.
@@ -51,6 +52,7 @@ class Adapter(ABC):
     program: str
     passes: ClassVar[tuple[str, ...]]
     way: ClassVar[str]
+    shell: ClassVar[str] = ""
     totals_tokens: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     scripted_model: ClassVar[str] = "scripted"

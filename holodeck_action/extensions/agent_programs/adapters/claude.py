@@ -30,6 +30,7 @@ class Claude(Adapter):
     name = "claude"
     program = "claude"
     passes = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
+    shell = "Bash"
     way = "npm install -g @anthropic-ai/claude-code"
     scripted_model = "claude-sonnet-4-5"
 

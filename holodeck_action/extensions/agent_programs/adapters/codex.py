@@ -34,6 +34,7 @@ class Codex(Adapter):
     name = "codex"
     program = "codex"
     passes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY")
+    shell = "command_execution"
     way = "npm install -g @openai/codex"
     totals_tokens = True
 

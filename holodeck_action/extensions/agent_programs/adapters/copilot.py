@@ -32,6 +32,7 @@ class Copilot(Adapter):
         *("COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_API_KEY"),
         "COPILOT_OFFLINE",
     )
+    shell = "bash"
     way = "npm install -g @github/copilot"
     totals_tokens = True
 

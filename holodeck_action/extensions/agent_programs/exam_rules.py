@@ -1,0 +1,82 @@
+"""What the checks of a suite need before the first trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
+from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
+from holodeck_action.extensions.agent_programs.checks import (
+    CalledMetric,
+    ChangedMetric,
+    CommandMetric,
+    WorkspaceCheck,
+)
+from holodeck_action.extensions.agent_programs.workspace import walk
+from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.plain import excerpt
+
+_MOST_NAMED = 5
+
+
+def checks_of(turn: Turn) -> list[WorkspaceCheck]:
+    """Return the checks of a workspace that a turn has."""
+    return [spec.config for spec in turn.metrics if isinstance(spec.config, WorkspaceCheck)]
+
+
+def check_suite(adapter: Adapter, cases: Sequence[Case], checkout: Checkout) -> None:
+    """Check that what the checks name exists.
+
+    Raises:
+        TargetError: hidden files are missing, or a check names the shell of another program, which is never called.
+    """
+    shells = {made.shell.lower() for made in ADAPTERS.values()} - {"", adapter.shell.lower()}
+    for case in cases:
+        for check in (check for turn in case.turns for check in checks_of(turn)):
+            where = f"case {excerpt(case.name or case.id)}"
+            if isinstance(check, CommandMetric) and check.command.hidden is not None:
+                try:
+                    exists = checkout.resolve(check.command.hidden).exists()
+                except OSError:
+                    exists = False
+                if not exists:
+                    raise TargetError(f"{where}: the hidden files {check.command.hidden} do not exist")
+            if isinstance(check, CalledMetric) and adapter.shell and check.called.tool.lower() in shells:
+                raise TargetError(
+                    f"{where}: {adapter.name} has no tool {excerpt(check.called.tool)}; its shell is {adapter.shell}"
+                )
+
+
+def exam_notices(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield a sentence if the agent can change an exam that it takes."""
+    found = [case.name or case.id for case in cases if any(map(_has_open_exam, case.turns))]
+    if found:
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        names = ", ".join(map(excerpt, found[:_MOST_NAMED]))
+        yield (
+            f"the agent can change its own exam in {names}{more}, such as conftest.py or package.json: add "
+            "`changed: {only: [...]}` beside `command`, and no other changes get into the exam"
+        )
+
+
+def _has_open_exam(turn: Turn) -> bool:
+    """Return whether a turn has a command, but no check that says which changes get into its exam."""
+    checks = checks_of(turn)
+    is_limited = any(isinstance(check, ChangedMetric) and check.changed.only is not None for check in checks)
+    return not is_limited and any(isinstance(check, CommandMetric) for check in checks)
+
+
+def hidden_files(cases: Sequence[Case], checkout: Checkout) -> Iterator[Path]:
+    """Yield the hidden files of all commands.
+
+    Raises:
+        WorkspaceError: a folder cannot be read.
+        OSError: it is outside of the checkout.
+    """
+    checks = (check for case in cases for turn in case.turns for check in checks_of(turn))
+    for hidden in {check.command.hidden for check in checks if isinstance(check, CommandMetric)} - {None}:
+        place = checkout.resolve(hidden or "")
+        yield from (place / name for name in walk(place)) if place.is_dir() else (place,)
