@@ -84,6 +84,36 @@ def test_the_jobs_of_the_workflow_of_shards_give_one_verdict(project: Project) -
     assert (ended.code, "input shard: cannot be combined with merge, which runs nothing" in ended.text) == (2, True)
 
 
+def test_the_jobs_of_the_matrix_give_one_verdict(project: Project) -> None:
+    """Its steps run as the runner runs them: one job for each suite, and one that publishes what they uploaded."""
+    found = jobs(ROOT / "examples" / "workflows" / "matrix.yml")
+    evaluating, publishing = [
+        next(step for step in job["steps"] if str(step.get("uses")).startswith("holodeck-action/"))
+        for job in found.values()
+    ]
+    [upload] = [step["with"] for step in found["evaluate"]["steps"] if "upload-artifact" in str(step.get("uses"))]
+    [download] = [step["with"] for step in found["publish"]["steps"] if "download-artifact" in str(step.get("uses"))]
+    runner = Step(project)
+    agents = found["evaluate"]["strategy"]["matrix"]["agent"]
+    for agent in agents:
+        Project(project.folder / "agents" / agent).numbered(2, wrong=frozenset({1} if agent == agents[-1] else ()))
+        inputs = {name: value.replace("${{ matrix.agent }}", agent) for name, value in evaluating["with"].items()}
+        ended = runner.run(inputs)
+        assert ended.code == (agent == agents[-1]), ended.text
+        artifact = project.folder / download["path"] / upload["name"].replace("${{ matrix.agent }}", agent)
+        artifact.parent.mkdir(exist_ok=True)
+        shutil.move(project.folder / upload["path"], artifact)
+        runner.output_file.unlink()
+        runner.summary_file.unlink(missing_ok=True)
+    ended = runner.run(_inputs(publishing))
+    assert (ended.code, ended.outputs["verdict"], ended.outputs["total"]) == (1, "failed", "6"), ended.text
+    assert (ended.summary.count("## ✅ tested"), ended.summary.count("## ❌ tested")) == (2, 1)
+    shutil.rmtree(artifact)
+    runner.output_file.unlink()
+    ended = runner.run(_inputs(publishing))
+    assert (ended.code, ended.outputs["verdict"]) == (2, "invalid"), ended.text
+
+
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, as the runner has it")
 @pytest.mark.parametrize(
     ("permission", "head", "says"),
