@@ -11,11 +11,13 @@ COMMAND_GROUPS = {
     "Start": (),
     "Run": ("validate", "run", "merge"),
     "Look": ("report", "export"),
-    "Compare": ("compare", "decide"),
+    "Compare": ("compare", "gate"),
     "Judge": ("rejudge",),
     "Repository": ("publish", "schema"),
 }
 """Commands of the core by their title in `--help`; the commands of extensions follow in their groups."""
+ALIASES = {"decide": "gate"}
+"""Earlier names of commands, which still work and are not listed."""
 
 
 class Program(CommandGroup):
@@ -43,7 +45,7 @@ class Program(CommandGroup):
         Raises:
             click.UsageError: an extension that may define the command cannot be used.
         """
-        own = self.commands.get(cmd_name)
+        own = self.commands.get(ALIASES.get(cmd_name, cmd_name))
         if own is not None:
             return own
         try:

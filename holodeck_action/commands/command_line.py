@@ -74,22 +74,31 @@ def validate(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command(epilog=EPILOG)
-@click.argument("results", type=PATH, required=False)
+@click.argument("results", nargs=-1, type=PATH)
 @settings(
-    *("policy", *GATES, *COMPARISON, "output-dir"),
-    help_texts={"policy": "Take the gates from this policy file.", "output-dir": "Write verdict.json here."},
+    *("policy", *GATES, "baseline", "on-missing-baseline", *COMPARISON, "on-changed-code", "history"),
+    *(item.name for item in registry.options("gate")),
+    *("output-dir", "template", "html", "fail-on"),
+    help_texts={"policy": "Take the gates from this policy file."},
 )
 @click.pass_obj
-def decide(caller: Caller, /, results: GivenPath | None, **given: Any) -> int:
-    """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones.
+def gate(caller: Caller, /, results: tuple[GivenPath, ...], **given: Any) -> int:
+    """Decide stored RESULTS, without running anything: those of this program, or of promptfoo and others.
 
     Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them. The grades stay as they are:
-    to grade the same answers by other metrics or judges, use rejudge.
+    to grade the same answers by other metrics or judges, use rejudge. Results of other programs are decided as one run,
+    and written as results.json; docs/results-of-others.md lists the formats.
+
+    \b
+    Examples:
+      holodeck-action gate results/results.json --min-pass-rate 0.9
+      holodeck-action gate out/promptfoo.json --baseline artifact -o holodeck-results
+      holodeck-action gate junit.xml --cases 40
     """
-    from holodeck_action.commands.decide import decide_again
+    from holodeck_action.commands.gate import gate_results
     from holodeck_action.run.options.request import flags_from
 
-    return decide_again(results, flags_from(given), caller)
+    return gate_results(results, flags_from({**given, "results": tuple(map(str, results))}), caller)
 
 
 @cli.command(epilog=EPILOG)
@@ -160,7 +169,7 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> 
     """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
 
     The agent is not run. Every case of RESULTS must have the same question and expectation in SUITE. To keep the grades
-    and apply other gates, use decide, which calls no model.
+    and apply other gates, use gate, which calls no model.
 
     \b
     Examples:

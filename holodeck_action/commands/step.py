@@ -15,6 +15,7 @@ from typing import TextIO, TypeVar
 from msgspec import Struct, structs
 
 from holodeck_action.commands.compare import compare_runs, runs_of_step
+from holodeck_action.commands.gate import gate_stored
 from holodeck_action.commands.installing import RestartError, RunnerExtras
 from holodeck_action.commands.merge import merge_folders
 from holodeck_action.commands.output import Outcome, clear_suite_folders
@@ -174,9 +175,9 @@ class _Step:
             publisher.begin(None)
             redactor = Redactor(environment_secrets(self._environ) | {settings.channel_options.token})
             return read_runs(self._flags.publish, settings.workspace, redactor)
-        if self._flags.merge:
-            # Shards are read later, after the runner's command processing has been stopped.
-            publisher.begin(None)
+        if self._flags.merge or self._flags.results:
+            # They are read later, after the runner's command processing has been stopped.
+            publisher.begin([head_commit(settings.workspace)] if self._flags.results else None)
             self._loaded = ()
             return None
         self._loaded = self._load_suites(settings, publisher)
@@ -262,6 +263,8 @@ class _Step:
             extended = run(caller, settings.arguments, self._runner.install)
             return Outcome(extended.exit_code, extended=extended)
         ui = Ui(caller, flags, self._claims, caller.progress_display(), flags.output_dir, settings.template)
+        if flags.results:
+            return gate_stored(flags.results, ui)
         return merge_folders(flags.merge, ui) if flags.merge else evaluate(prepare_suites(self._loaded or ()), ui)
 
     def _publish(self, outcome: Outcome) -> Publication:

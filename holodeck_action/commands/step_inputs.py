@@ -12,8 +12,10 @@ from holodeck_action.run.options.action_inputs import (
     COMPARE_INPUTS,
     COMPARISON,
     INPUTS,
+    POLICY,
     PUBLISH_INPUTS,
     SHARED,
+    STORED_OPTIONS,
 )
 from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FLAG
@@ -25,7 +27,7 @@ from holodeck_action.text.redaction import Redactor
 
 _SHOWN = 100
 OPTIONS = {
-    "run": tuple(item for item in INPUTS if not item.action),
+    "run": (*(item for item in INPUTS if not item.action), POLICY),
     "compare": (*(item for item in INPUTS if item.name in (*COMPARISON, "summary")), *COMPARE_INPUTS),
 }
 """The options that the input `args` takes, by command."""
@@ -38,6 +40,7 @@ _USED = {
     "command compare": {"history", "output-dir", "fail-on", *(item.name for item in OPTIONS["compare"])} | _ALWAYS,
     "publish": _PUBLISH_SETTINGS - {"merge"},
     "merge": _PUBLISH_SETTINGS | {"output-dir", "html"} - {"publish"},
+    "results": _PUBLISH_SETTINGS | STORED_OPTIONS - {"publish", "merge"},
 }
 """Names of the inputs and options that a step uses, by action of the step; steps that run a suite are not included."""
 
@@ -128,11 +131,13 @@ def _misspelt_inputs(environ: Mapping[str, str]) -> Iterator[str]:
 
 def _settings_without_effect(command: str, inputs: Mapping[Input, str], options: Mapping[Input, str]) -> Iterator[str]:
     """Yield an error sentence for each setting that has no effect because the step runs nothing."""
-    named = {item.name: text for item, text in inputs.items()}
+    named = {item.name: text for item, text in (*inputs.items(), *options.items())}
     extended = registry.steps().get(command)
     instead = f"command {command}" if extended is not None or command == "compare" else None
     instead = instead or next((name for name in _USED if named.get(name)), None)
     if instead is None:
+        if POLICY in options:
+            yield "args: --policy: a run reads the policy file of its suite; give --policy only with --results"
         return
     if extended is None:
         used = _USED[instead]

@@ -369,6 +369,9 @@ class Extension(NamedTuple):
         documents: documents of `schema`.
         options: options of commands.
         keys: sections of agent.yaml that the extension reads.
+        results: function (`module:name`) that takes the paths of results files and a `run.ui.Ui`, and decides the files
+            that other programs wrote; returns the `Conclusion`, the `RelatedFiles`, and a function that keeps the
+            conclusion in the history; None if the files are results of this program. At most one extension has it.
         stages: the extension's stages in a run, a subclass of `run.stages.Stages`, as `module:name`. Only runs that use
             one of the extension's options or keys import this class.
         names: import names that other products document, such as HoloDeck's. For each module and name, the object of
@@ -397,5 +400,6 @@ class Extension(NamedTuple):
     documents: tuple[Document, ...] = ()
     options: tuple[Option, ...] = ()
     keys: tuple[Key, ...] = ()
+    results: str = ""
     stages: str = ""
     names: Mapping[str, Mapping[str, str]] = {}

@@ -108,6 +108,11 @@ def cards() -> Cards | None:
     return next((extension.cards for extension in own_extensions() if extension.cards is not None), None)
 
 
+def results() -> str:
+    """Return the reference to the function that decides results of other programs; empty if no extension has it."""
+    return next((extension.results for extension in own_extensions() if extension.results), "")
+
+
 def users() -> Users | None:
     """Return the functions for simulated users; None if no extension has them."""
     return next((extension.users for extension in own_extensions() if extension.users is not None), None)

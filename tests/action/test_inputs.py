@@ -216,6 +216,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "cluster_insecure": False,
         "codequality": False,
         "sarif": False,
+        "accept_stored": False,
         "html": True,
         "fail_on": "violation",
         "summary": True,
@@ -242,7 +243,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         ("SUITES", "suite"),
         ("TAGS", "tag"),
         ("FAIL_ON", "fail-on"),
-        ("CASES", "case"),
+        ("CASSE", "case"),
     ],
 )
 def test_a_misspelt_name_is_refused(written: str, meant: str) -> None:

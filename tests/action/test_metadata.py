@@ -53,7 +53,7 @@ def test_every_setting_of_a_step_is_a_flag_and_every_flag_a_setting(project: Pro
     text = project.run("publish", "--help").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
     assert flags - {"repository", "pull-request", "sha"} == (
-        PUBLISHED - {"summary", "github-token", "publish", "merge"} | {"template", "fail-on"}
+        PUBLISHED - {"summary", "github-token", "publish", "merge", "results"} | {"template", "fail-on"}
     )
 
 
@@ -103,7 +103,10 @@ def test_every_option_of_a_command_is_one_of_args(project: Project) -> None:
     assert judging <= flags
     assert flags - {"history"} - judging == {item.name for item in OPTIONS["compare"]} - {"summary"}
     inputs = {item.name for item in ACTION_INPUTS}
-    assert {item.name for item in INPUTS} == {item.name for item in OPTIONS["run"]} | inputs - {"command", "args"}
+    assert {item.name for item in INPUTS} == {item.name for item in OPTIONS["run"]} - {"policy"} | inputs - {
+        "command",
+        "args",
+    }
 
 
 def test_the_runner_hands_no_input_to_the_container_as_an_argument() -> None:

@@ -52,7 +52,7 @@ def gates_of(project: Project) -> dict[str, str]:
     return {gate["name"]: gate["state"] for gate in project.verdict()["gates"]}
 
 
-@pytest.mark.proves("Policy: baseline", "Baseline: source", "decide: --policy")
+@pytest.mark.proves("Policy: baseline", "Baseline: source", "gate: --policy")
 def test_the_base_is_kept_beside_the_results_and_everything_is_computed_from_them(lose: Lose) -> None:
     project = lose(2)
     finished, record = project.evaluate()
@@ -84,7 +84,7 @@ def test_so_many_cases_may_get_worse(lose: Lose, allowed: int | None, code: int)
     assert gates_of(project)["max_regressions"] == ("failed" if code else "passed")
 
 
-@pytest.mark.proves("run: --max-regressions --baseline", "decide: --max-regressions")
+@pytest.mark.proves("run: --max-regressions --baseline", "gate: --max-regressions")
 def test_flags_take_the_place_of_the_policy_file(lose: Lose) -> None:
     project = lose(2, {"max_regressions": 0})
     shutil.move(project.folder / "base", project.folder / "elsewhere")
@@ -165,7 +165,7 @@ def test_a_loss_fails_warns_or_is_ignored(
     assert project.verdict()["warnings"] == []
 
 
-@pytest.mark.proves("Baseline: margin", "run: --baseline-margin", "decide: --baseline-margin --on-inconclusive")
+@pytest.mark.proves("Baseline: margin", "run: --baseline-margin", "gate: --baseline-margin --on-inconclusive")
 def test_the_margin_says_which_loss_counts(lose: Lose) -> None:
     project = lose(0, on_inconclusive="fail", margin=0.01)
     assert project.run("run", "-o", "out").code == 1
@@ -175,7 +175,7 @@ def test_the_margin_says_which_loss_counts(lose: Lose) -> None:
     assert project.run("decide", "out/results.json", "--baseline-margin", "0.01", "--on-inconclusive", "warn").code == 0
 
 
-@pytest.mark.proves("decide: --on-regressed --on-case-regression")
+@pytest.mark.proves("gate: --on-regressed --on-case-regression")
 def test_another_reaction_is_decided_without_running_anything(lose: Lose) -> None:
     project = lose(12)
     assert project.run("run", "-o", "out").code == 1

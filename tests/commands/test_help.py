@@ -74,12 +74,12 @@ def test_help_shows_the_everyday_options_and_help_all_the_rest(project: Project)
     assert {"--on-inconclusive", "--allow-plain-http"} <= every - few
     assert f"{len(every - few)} more options: holodeck-action run --help-all" in project.run("run", "--help").stdout
     # A command with fewer options shows them all.
-    assert "--help-all" not in project.run("decide", "--help").stdout
+    assert "--help-all" not in project.run("validate", "--help").stdout
 
 
 def test_commands_that_are_easily_confused_name_each_other(project: Project) -> None:
-    assert "use rejudge" in project.run("decide", "--help").stdout
-    assert "use decide" in project.run("rejudge", "--help").stdout
+    assert "use rejudge" in project.run("gate", "--help").stdout
+    assert "use gate" in project.run("rejudge", "--help").stdout
 
 
 @pytest.mark.needs("history", "traces", "view")

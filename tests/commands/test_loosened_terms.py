@@ -89,7 +89,7 @@ def test_a_run_that_asks_for_less_says_so_first(sound: Project) -> None:
     "Baseline: on_loosened",
     "Baseline.on_loosened=fail Baseline.on_loosened=warn Baseline.on_loosened=ignore",
     "run: --on-loosened",
-    "decide: --on-loosened",
+    "gate: --on-loosened",
     "compare: --on-loosened",
 )
 @pytest.mark.parametrize("by_flag", [False, True])

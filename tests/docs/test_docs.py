@@ -77,8 +77,8 @@ def test_examples_are_valid_and_do_what_the_page_says(page: Path, project: Proje
 def test_every_option_is_documented(project: Project) -> None:
     # The reference is made of the options' own help.
     documented = "".join(page.read_text(encoding="utf-8") for page in DOCS if page.name != "fields.md")
-    for command in ("run", "validate", "decide", "schema"):
-        shown = project.run(command, "--help-all" if command == "run" else "--help").stdout
+    for command in ("run", "validate", "gate", "schema"):
+        shown = project.run(command, "--help-all" if command in ("run", "gate") else "--help").stdout
         options = set(re.findall(r"--[a-z][a-z-]+", shown)) - {"--help"}
         missing = [option for option in sorted(options) if not re.search(rf"`[^`]*{option}\b(?!-)[^`]*`", documented)]
         assert not missing, f"{command}: {missing}"

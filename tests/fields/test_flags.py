@@ -15,7 +15,7 @@ from tests.fields.runs import lettered
 from tests.tables import walk
 
 
-@pytest.mark.proves("decide: RESULTS --policy --output-dir")
+@pytest.mark.proves("gate: RESULTS --policy --output-dir")
 def test_decide(project: Project) -> None:
     for letters, folder in (("P", "good"), ("P F", "bad")):
         lettered(project, letters)

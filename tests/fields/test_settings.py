@@ -40,7 +40,7 @@ def test_a_flag_wins_over_the_policy_file(project: Project, key: str) -> None:
     assert project.run("run", *change.flags).code == change.codes[1]
 
 
-@pytest.mark.proves("decide: --min-pass-rate --min-pass-rate-lower-bound --min-completeness --max-errors --max-flaky")
+@pytest.mark.proves("gate: --min-pass-rate --min-pass-rate-lower-bound --min-completeness --max-errors --max-flaky")
 @pytest.mark.parametrize("key", [key for key, change in CHANGES.items() if change.flags and key.startswith("Gates")])
 def test_a_gate_of_decide_wins_over_that_of_the_run(project: Project, changed: Runs, key: str) -> None:
     results = str(changed[f"{key} without"].out / "results.json")

@@ -50,6 +50,7 @@ from holodeck_action.run.options.input_kinds import (
     RESULTS,
     SECONDS,
     SHARD,
+    STORED,
     SUITE,
     SUITES,
     TAGS,
@@ -295,6 +296,7 @@ class Flags:
     require_publish: bool = publishing(FLAG, "End with exit code 5 when something could not be published.")
     publish: tuple[str, ...] = publishing(PUBLISHED, action=True)
     merge: tuple[GivenPath, ...] = publishing(FOLDERS, action=True)
+    results: tuple[str, ...] = publishing(STORED)
     repository: str | None = destination(TEXT, "Where to publish [default: GITHUB_REPOSITORY].", metavar="OWNER/NAME")
     pull_request: int | None = destination(AT_LEAST_ONE, "Publish to this pull request [default: the event's].")
     sha: str | None = destination(TEXT, "The commit that was evaluated [default: the event's].", metavar="COMMIT")
@@ -365,6 +367,8 @@ INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
 """All settings of a run and of publishing, in the order of the documentation."""
 COMPARE_INPUTS = tuple(item for item in DECLARED if item.of == "compare")
 """Settings that only `compare` takes."""
+POLICY = next(item for item in COMPARE_INPUTS if item.name == "policy")
+"""The policy file, which a step takes with results of other programs, too."""
 COMPARISON = tuple(
     item.name
     for item in INPUTS
@@ -377,5 +381,11 @@ ARGS = Input("args", "args", OPTION_LINES, action=True)
 ACTION_INPUTS = (*(item for item in INPUTS if item.action), COMMAND, ARGS)
 """The inputs of the Action, in the order of action.yml."""
 
+STORED_OPTIONS = {
+    *("results", "policy", "output-dir", "html", "baseline", "on-missing-baseline", "on-changed-code", "history"),
+    *(item.name for item in INPUTS if item.group == "Gates" and item.key),
+    *(*COMPARISON, *(item.name for item in registry.options("gate"))),
+}
+"""Names of settings that apply to results of other programs, besides those of publishing."""
 SHARED = ("template", "fail-on")
 """Names of settings of a run that `publish` also takes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.run.options.action_inputs import INPUTS
+from holodeck_action.run.options.action_inputs import INPUTS, POLICY
 from holodeck_action.run.options.declarations import Input
 from holodeck_action.run.options.input_kinds import FLAG
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -60,7 +60,7 @@ def misplaced_options(environ: Mapping[str, str], remedy: Callable[[Input, str],
         environ: the environment variables.
         remedy: takes an option and its text, and returns how to write it instead.
     """
-    for item in INPUTS:
+    for item in (*INPUTS, POLICY):
         if not item.action and (text := item.text_in(environ)):
             instead = "leave it out" if text == item.default else remedy(item, text)
             yield f"input {item.name}: there is no such input, since it is an option: {instead}"

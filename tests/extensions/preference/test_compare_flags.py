@@ -84,7 +84,7 @@ def test_the_suite_of_the_judge_has_the_permissions_of_any_suite(shop: Shop) -> 
 
 
 @pytest.mark.proves(
-    "Gates: min_win_rate_lower_bound", "compare: --min-win-rate-lower-bound", "decide: --min-win-rate-lower-bound"
+    "Gates: min_win_rate_lower_bound", "compare: --min-win-rate-lower-bound", "gate: --min-win-rate-lower-bound"
 )
 def test_other_terms_bound_the_win_rate(project: Project, models: FakeModels) -> None:
     shop = Shop(project, models)

@@ -1,14 +1,21 @@
-"""`decide`: decides the verdict of a record again, by its run's gates or new ones, without running anything."""
+"""`gate`: decides stored results, by their run's gates or new ones, without running anything."""
 
 from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
+from holodeck_action.commands.output import Outcome, report_suite, report_together
 from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.exit_codes import worst_exit_code
 from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.written_results import write_verdict
 from holodeck_action.record.base_results import read_base
+from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import VERDICT_FILE, read_results
@@ -17,13 +24,92 @@ from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_policy_file
 from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.request import template_of
 from holodeck_action.run.options.settings import baseline_problem, merge_baseline
 from holodeck_action.run.past import stored_earlier_runs
+from holodeck_action.run.ui import Ui
+from holodeck_action.seam import registry
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, why_no_gate_fails
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
+
+OF_OTHERS = ("baseline", "on_missing_baseline", "on_changed_code", "history", "template")
+"""Settings that apply only to results of other programs, as those of this one are compared already."""
+
+
+def gate_results(paths: Sequence[GivenPath], flags: Flags, caller: Caller) -> int:
+    """Decide stored results, of this program or of others.
+
+    Args:
+        paths: results files; none to use the last run's. Those of other programs are decided as one run.
+        flags: the options.
+        caller: the report goes to its standard output.
+
+    Returns:
+        The exit code, adjusted by `fail_on`.
+
+    Raises:
+        ConfigurationError: a file or an option cannot be used.
+    """
+    with Claims(caller.disk or DISK) as claims:
+        ui = Ui(caller, flags, claims, caller.progress_display(), flags.output_dir, template_of(flags.template))
+        others = gate_others(paths, ui)
+    if others is not None:
+        return flags.process_exit_code(others.exit_code)
+    useless = [name for name in OF_OTHERS if getattr(flags, name) is not None] + [*flags.extra]
+    if useless:
+        option = f"--{useless[0].replace('_', '-')}"
+        raise ConfigurationError([f"{option}: is only for results of other programs; leave it out, or use compare"])
+    codes = [decide_again(path, flags, caller) for path in paths or (None,)]
+    return flags.process_exit_code(worst_exit_code(codes))
+
+
+def gate_others(paths: Sequence[GivenPath], ui: Ui) -> Outcome | None:
+    """Decide and report results of other programs; return None if the results are this program's.
+
+    Raises:
+        ConfigurationError: a file or an option cannot be used.
+        FolderError: another run is writing to the output folder.
+    """
+    judge = registry.results()
+    if not judge or not paths:
+        return None
+    judged = registry.resolve(judge)(paths, ui)
+    if judged is None:
+        return None
+    concluded, related, keep = judged
+    if ui.folder is not None:
+        ensure_writable(ui.folder)
+        ui.claims.clear(ui.folder)
+    done = report_suite(concluded, ui, related, journaled=False)
+    if done.written:
+        keep(done)
+    return Outcome(report_together([done], (), ui), (done,))
+
+
+def gate_stored(patterns: Sequence[str], ui: Ui) -> Outcome:
+    """Decide and report results of other programs in a step; see `gate_others` and `find_stored`."""
+    done = gate_others(find_stored(patterns, ui.caller.cwd), ui)
+    if done is None:
+        raise ConfigurationError(["results: these are results of this program; give them to the input publish"])
+    return done
+
+
+def find_stored(patterns: Sequence[str], start: Path) -> list[GivenPath]:
+    """Return the results files that patterns name, relative to the folder `start`.
+
+    Raises:
+        ConfigurationError: a pattern matches no file.
+    """
+    found: list[GivenPath] = []
+    for pattern in patterns:
+        names = sorted(glob.glob(pattern, root_dir=start, recursive=True))
+        if not names:
+            raise ConfigurationError([f"results: {pattern}: no such file; give the results files, or a glob of them"])
+        found += (GivenPath(Path(name), start) for name in names)
+    return found
 
 
 def decide_again(path: GivenPath | None, flags: Flags, caller: Caller) -> int:

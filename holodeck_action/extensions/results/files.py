@@ -1,0 +1,145 @@
+"""Opens results files of other programs, and recognises their formats by their content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import ValidationError, convert
+
+from holodeck_action.extensions.results import promptfoo
+from holodeck_action.extensions.results.stored import FormatError, StoredResults
+from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_rest
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+MOST_BYTES = 200_000_000
+"""Maximum size of a results file."""
+_HEAD = 4096
+_OWN = b'"schema_version"'
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+
+
+class Reading(NamedTuple):
+    """How results are read.
+
+    Attributes:
+        file: name of the file in positions of cases.
+        pass_marks: least passing score of a metric, by its name; under the empty name, of all others.
+    """
+
+    file: str
+    pass_marks: dict[str, float]
+
+
+class Format(NamedTuple):
+    """A format of results.
+
+    Attributes:
+        name: the format in messages.
+        fits: whether a JSON value is of this format.
+        read: reads the value.
+    """
+
+    name: str
+    fits: Callable[[Any], bool]
+    read: Callable[[Any, Reading], StoredResults]
+
+
+def _has(*names: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(name in value for name in names)
+
+
+def _first_has(*names: str) -> Callable[[Any], bool]:
+    fits = _has(*names)
+    return lambda value: any(map(fits, _lines(value)[:1]))
+
+
+def _lines(value: Any) -> list[Any]:
+    """Return the values of a file's lines; a file with one line is that line's value."""
+    return value if isinstance(value, list) else [value]
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "promptfoo JSON",
+        _has("evalId", "results"),
+        lambda value, how: promptfoo.read_document(convert(value, promptfoo.Document), how.file),
+    ),
+    Format(
+        "promptfoo JSONL",
+        _first_has("testIdx", "promptIdx", "testCase"),
+        lambda value, how: promptfoo.read_rows(convert(_lines(value), list[promptfoo.Row]), how.file),
+    ),
+)
+"""The known formats; a list is the lines of a file."""
+
+
+def is_own(path: GivenPath) -> bool:
+    """Return whether a path names results of this program: a folder, a missing file, or a results.json.
+
+    Raises:
+        FormatError: the file cannot be opened.
+    """
+    if not os.path.isfile(path):
+        return True
+    try:
+        with open_file(path, None) as file:
+            return _OWN in file.read(_HEAD)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}") from error
+
+
+def read_results(path: GivenPath, pass_marks: dict[str, float]) -> StoredResults | None:
+    """Read a results file of another program.
+
+    Args:
+        path: the file.
+        pass_marks: see `Reading`.
+
+    Returns:
+        The results; None if the file is of no known format.
+
+    Raises:
+        FormatError: the file cannot be used.
+    """
+    try:
+        with open_file(path, MOST_BYTES) as file:
+            content = read_rest(file, MOST_BYTES)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}") from error
+    try:
+        value = _lines_or_value(content)
+    except ForeignError:
+        return None
+    found = next((each for each in FORMATS if each.fits(value)), None)
+    if found is None:
+        return None
+    try:
+        return found.read(value, Reading(str(path), pass_marks))
+    except ValidationError as error:
+        raise FormatError(f"is not a valid file of {found.name}: {one_line(str(error), 300)}") from error
+
+
+def _lines_or_value(content: Foreign) -> Any:
+    """Return the JSON value of a file; the list of its lines' values if it has several lines that are each a value."""
+    lines = [line for line in content.lines() if line.parse(lambda data: data.strip(_BLANK))]
+    if len(lines) > 1 or not lines:
+        try:
+            first = lines[0].json() if lines else None
+        except ForeignError:
+            first = None
+        if isinstance(first, dict):
+            return _values(lines)
+    return content.json()
+
+
+def _values(lines: Sequence[Foreign]) -> list[Any]:
+    values = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values.append(line.json())
+        except ForeignError as error:
+            raise FormatError(f"line {number}: {error}") from error
+    return values

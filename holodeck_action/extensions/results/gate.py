@@ -1,0 +1,204 @@
+"""Decides the stored results of other programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.survey import RecordTotals
+from holodeck_action.decide.written_results import RelatedFiles
+from holodeck_action.extensions.results.files import FORMATS, is_own, read_results
+from holodeck_action.extensions.results.options import read_cases, read_pass_mark
+from holodeck_action.extensions.results.records import Origin, described_target, record_of, with_missing_cases
+from holodeck_action.extensions.results.stored import FormatError, StoredResults
+from holodeck_action.github.bases.local_git import run_git
+from holodeck_action.record.record import Record
+from holodeck_action.reports.conclusion import Conclusion, conclude
+from holodeck_action.reports.history import NO_RUNS
+from holodeck_action.run.bases.baselines import attach_base, find_bases
+from holodeck_action.run.loading import load_policy_file, require_permission
+from holodeck_action.run.options.action_inputs import Flags
+from holodeck_action.run.options.settings import baseline_problem, merge
+from holodeck_action.run.past import histories_of
+from holodeck_action.run.run import Run
+from holodeck_action.run.ui import Ui
+from holodeck_action.suite.checkout import Checkout, head_commit
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.policy import GatedCases, Policy, fails_on_loss, why_no_gate_fails
+from holodeck_action.suite.model.targets import ConversationsTarget
+from holodeck_action.suite.values import Suite
+from holodeck_action.text.given_paths import GivenPath
+
+WAY_OUT = "give --cases N, a base, or a file that says it"
+
+
+class Judged(NamedTuple):
+    """Decided results.
+
+    Attributes:
+        concluded: record, verdict and report.
+        related: the base's results and the earlier runs.
+        keep: adds the run to its history.
+    """
+
+    concluded: Conclusion
+    related: RelatedFiles
+    keep: Callable[[Conclusion], None]
+
+
+def judge_stored(paths: Sequence[GivenPath], ui: Ui) -> Judged | None:
+    """Decide the results files of other programs as one run.
+
+    Args:
+        paths: results files.
+        ui: the options and outputs.
+
+    Returns:
+        The decided results; None if none of the files is of another program.
+
+    Raises:
+        ConfigurationError: a file cannot be used, or no gate can fail.
+    """
+    files = _read(paths, ui)
+    if files is None:
+        return None
+    run = _run_of(files, ui)
+    with ui.caller.job() as job, ui.progress.phase("looking for the base and the history"):
+        (run,) = find_bases([run], job)
+        histories = histories_of(ui.flags.history, job, ui.disk, ui.note)
+        past = None if histories is None else histories.of(run)
+    record, results = attach_base(run)
+    wanted = _wanted_cases(files, ui.flags, run.base_record)
+    record = with_missing_cases(record, wanted, WAY_OUT, str(paths[0]))
+    _check_gates(record, run, paths)
+    terms = Terms.against(None if results is None else results.results)
+    concluded = conclude(record, terms, earlier_runs=past or NO_RUNS)
+
+    def keep(done: Conclusion) -> None:
+        if histories is not None:
+            histories.add([(run, done)])
+
+    related = RelatedFiles(results, () if past is None else past.saved_lines)
+    return Judged(structs.replace(concluded, folder=ui.folder), related, keep)
+
+
+def _run_of(files: Sequence[StoredResults], ui: Ui) -> Run:
+    """Return a run that has ended with these results; its suite has no cases itself."""
+    flags, context = ui.flags, ui.caller.suite_context(ui.flags)
+    policy = Policy() if flags.policy is None else load_policy_file(flags.policy, context)
+    program, _, target = described_target(files).partition(":")
+    suite = Suite(
+        name=program,
+        folder=context.cwd,
+        file=program,
+        digest="",
+        agent=AgentConfig.model_construct(name=program),
+        policy=policy,
+        project=ProjectConfig(),
+        cases=(),
+        checkout=Checkout.of(context.cwd, context.cwd),
+    )
+    run = Run(
+        suite,
+        context,
+        "",
+        context.environ,
+        require_permission(context.permission, (context.cwd,)),
+        settings=merge(suite, flags, context.environ),
+        cases=(),
+        target=ConversationsTarget.model_construct(name=program, path=target, digest="", transcript=None),
+        target_files=suite.checkout,
+        folder=ui.folder,
+    )
+    origin = Origin(context.environ, run.commit, run.repository_folder, run.redactor)
+    return structs.replace(run, ended=record_of(files, policy, run.settings.gates, origin))
+
+
+def _read(paths: Sequence[GivenPath], ui: Ui) -> list[StoredResults] | None:
+    """Return the contents of the files; None if none of them is of another program."""
+    problems: list[str] = []
+    found: list[StoredResults] = []
+    marks = dict(map(read_pass_mark, ui.flags.extra.get("pass_at", ())))
+    unknown: list[GivenPath] = []
+    for path in paths:
+        try:
+            read = None if is_own(path) else read_results(path, marks)
+        except FormatError as error:
+            problems.append(f"{path}: {error}")
+            continue
+        if read is None:
+            unknown.append(path)
+            continue
+        found.append(read)
+        if not ui.flags.extra.get("accept_stored"):
+            problems += _staleness(path, read, ui)
+    if len(unknown) == len(paths):
+        return None
+    names = ", ".join(each.name for each in FORMATS)
+    problems += (f"{path}: is of no format of the others (known: {names}); give it in another call" for path in unknown)
+    if problems:
+        raise ConfigurationError([ui.caller.redact(problem) for problem in problems])
+    return found
+
+
+def _staleness(path: GivenPath, results: StoredResults, ui: Ui) -> Iterator[str]:
+    """Yield a sentence for each reason why results may not be of this job."""
+    environ, way_out = ui.caller.environ, "run it in this job, or accept it with --accept-stored"
+    folder = path.real.parent
+    if run_git(folder, environ, "ls-files", "--error-unmatch", "--", path.real.name) is not None:
+        yield f"{path}: is tracked by git, so it is no result of this job; {way_out}"
+        return
+    head = head_commit(ui.caller.cwd)
+    if results.commit is not None and head is not None and not head.startswith(results.commit):
+        yield f"{path}: is of commit {results.commit[:12]}, and {head[:12]} is checked out; {way_out}"
+    begun = _job_start(environ)
+    written = _moment(results.written)
+    if begun is not None and written is not None and written < begun:
+        yield f"{path}: was written at {results.written}, before this job began; {way_out}"
+
+
+def _job_start(environ: Any) -> datetime | None:
+    """Return when the job began; None outside of a job. The runner writes the event's file then."""
+    file = environ.get("GITHUB_EVENT_PATH", "").strip()
+    try:
+        return datetime.fromtimestamp(int(os.stat(file).st_mtime), UTC) if file else None
+    except OSError:
+        return None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _wanted_cases(files: Sequence[StoredResults], flags: Flags, base: Record | None) -> int | None:
+    """Return how many cases there should be; None if nothing says it."""
+    if "cases" in flags.extra:
+        return read_cases(str(flags.extra["cases"]))
+    if all(file.planned is not None for file in files):
+        return sum(file.planned or 0 for file in files)
+    return None if base is None else len(base.cases)
+
+
+def _check_gates(record: Record, run: Run, paths: Sequence[GivenPath]) -> None:
+    """Raise ConfigurationError if no gate can fail with these results, or a setting has no effect."""
+    settings, gates, survey = run.settings, run.settings.gates, RecordTotals(record)
+    problem = baseline_problem(settings.baseline, gates, compared=settings.compared)
+    found = GatedCases(
+        len(record.cases),
+        survey.asserting,
+        survey.repeated,
+        compared=settings.compared and fails_on_loss(settings.baseline),
+    )
+    reason = " ".join(problem) if problem is not None else why_no_gate_fails(gates, found)
+    if reason is not None:
+        raise ConfigurationError([f"{', '.join(map(str, paths))}: {reason}"])

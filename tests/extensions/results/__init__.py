@@ -1,0 +1,1 @@
+"""Stored results of other programs."""

@@ -1,0 +1,74 @@
+"""Every format: what its files have, and files that nobody should trust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holodeck_action.extensions.results.files import read_results
+from holodeck_action.extensions.results.stored import StoredResults, StoredTrial
+from holodeck_action.text.given_paths import GivenPath
+from tests.extensions.results.conftest import DATA, Shelf
+
+SAMPLES = {
+    "promptfoo JSON": "promptfoo/every.json",
+    "promptfoo JSONL": "promptfoo/every.jsonl",
+}
+"""A file of each format, written by the program itself."""
+PAGE = Path(__file__).parents[3] / "docs" / "results-of-others.md"
+BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->"
+
+
+def _trials(results: StoredResults) -> Iterator[StoredTrial]:
+    return (trial for case in results.cases for trial in case.trials)
+
+
+def _of_trials(has: Callable[[StoredTrial], object]) -> Callable[[StoredResults], bool]:
+    return lambda results: any(bool(has(trial)) for trial in _trials(results))
+
+
+FACTS: dict[str, Callable[[StoredResults], bool]] = {
+    "cases of the suite": lambda results: results.planned is not None,
+    "trials": lambda results: any(len(case.trials) > 1 for case in results.cases),
+    "answer": _of_trials(lambda trial: trial.answer),
+    "tool calls": _of_trials(lambda trial: trial.calls is not None),
+    "tokens": _of_trials(lambda trial: trial.usage is not None and trial.usage.prompt_tokens is not None),
+    "cost": _of_trials(lambda trial: trial.usage is not None and trial.usage.cost_usd is not None),
+    "time": _of_trials(lambda trial: trial.duration_ms is not None),
+    "error of the agent": _of_trials(lambda trial: trial.error),
+    "verdict of a check": _of_trials(lambda trial: any(check.passed is not None for check in trial.checks)),
+    "score of a check": _of_trials(lambda trial: any(check.score is not None for check in trial.checks)),
+    "error of a check": _of_trials(lambda trial: any(check.error for check in trial.checks)),
+    "what checks expect": lambda results: results.terms_known,
+    "commit": lambda results: results.commit is not None,
+    "when it ran": lambda results: bool(results.written),
+}
+
+
+def table() -> str:
+    """What each format has, as the page shows it."""
+    found = {name: read_results(GivenPath(DATA / file, DATA), {"": 0.5}) for name, file in SAMPLES.items()}
+    rows = [f"| | {' | '.join(SAMPLES)} |", f"|---|{'---|' * len(SAMPLES)}"]
+    for fact, has in FACTS.items():
+        cells = ["yes" if results is not None and has(results) else "–" for results in found.values()]
+        rows.append(f"| {fact} | {' | '.join(cells)} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def test_the_page_says_what_each_format_has() -> None:
+    assert PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0] == table()
+
+
+HOSTILE = (b"", b"{", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe\x00", b"null", b"[]", b"{}\n{}\n")
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_damaged_files_are_refused_and_never_pass(shelf: Shelf, sample: str) -> None:
+    content = (DATA / sample).read_bytes()
+    cut = [content[: len(content) * part // 8] for part in range(1, 8, 3)]
+    for number, damaged in enumerate((*HOSTILE, *cut, content.replace(b'"', b"'"), content + b"{")):
+        shelf.project.write("damaged", damaged)
+        ended = shelf.gate("damaged", "--min-completeness", "0")
+        assert (number, ended.code != 0, "Traceback" in ended.stderr) == (number, True, False)
