@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,7 +42,8 @@ def gate_results(paths: Sequence[GivenPath], flags: Flags, caller: Caller) -> in
     """Decide stored results, of this program or of others.
 
     Args:
-        paths: results files; none to use the last run's. Those of other programs are decided as one run.
+        paths: results files, or globs of those of other programs, which are decided as one run; none to use the last
+            run's.
         flags: the options.
         caller: the report goes to its standard output.
 
@@ -89,27 +89,13 @@ def gate_others(paths: Sequence[GivenPath], ui: Ui) -> Outcome | None:
     return Outcome(report_together([done], (), ui), (done,))
 
 
-def gate_stored(patterns: Sequence[str], ui: Ui) -> Outcome:
-    """Decide and report results of other programs in a step; see `gate_others` and `find_stored`."""
-    done = gate_others(find_stored(patterns, ui.caller.cwd), ui)
+def gate_in_step(patterns: Sequence[str], ui: Ui) -> Outcome:
+    """Decide and report results of other programs in a step; see `gate_others`."""
+    ui.claims.clear(ui.folder)
+    done = gate_others([GivenPath(Path(pattern), ui.caller.cwd) for pattern in patterns], ui)
     if done is None:
         raise ConfigurationError(["results: these are results of this program; give them to the input publish"])
     return done
-
-
-def find_stored(patterns: Sequence[str], start: Path) -> list[GivenPath]:
-    """Return the results files that patterns name, relative to the folder `start`.
-
-    Raises:
-        ConfigurationError: a pattern matches no file.
-    """
-    found: list[GivenPath] = []
-    for pattern in patterns:
-        names = sorted(glob.glob(pattern, root_dir=start, recursive=True))
-        if not names:
-            raise ConfigurationError([f"results: {pattern}: no such file; give the results files, or a glob of them"])
-        found += (GivenPath(Path(name), start) for name in names)
-    return found
 
 
 def decide_again(path: GivenPath | None, flags: Flags, caller: Caller) -> int:

@@ -15,7 +15,7 @@ from typing import TextIO, TypeVar
 from msgspec import Struct, structs
 
 from holodeck_action.commands.compare import compare_runs, runs_of_step
-from holodeck_action.commands.gate import gate_stored
+from holodeck_action.commands.gate import gate_in_step
 from holodeck_action.commands.installing import RestartError, RunnerExtras
 from holodeck_action.commands.merge import merge_folders
 from holodeck_action.commands.output import Outcome, clear_suite_folders
@@ -264,7 +264,7 @@ class _Step:
             return Outcome(extended.exit_code, extended=extended)
         ui = Ui(caller, flags, self._claims, caller.progress_display(), flags.output_dir, settings.template)
         if flags.results:
-            return gate_stored(flags.results, ui)
+            return gate_in_step(flags.results, ui)
         return merge_folders(flags.merge, ui) if flags.merge else evaluate(prepare_suites(self._loaded or ()), ui)
 
     def _publish(self, outcome: Outcome) -> Publication:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -56,7 +58,7 @@ def judge_stored(paths: Sequence[GivenPath], ui: Ui) -> Judged | None:
     """Decide the results files of other programs as one run.
 
     Args:
-        paths: results files.
+        paths: results files, or globs of them.
         ui: the options and outputs.
 
     Returns:
@@ -126,7 +128,7 @@ def _read(paths: Sequence[GivenPath], ui: Ui) -> list[StoredResults] | None:
     found: list[StoredResults] = []
     marks = dict(map(read_pass_mark, ui.flags.extra.get("pass_at", ())))
     unknown: list[GivenPath] = []
-    for path in paths:
+    for path in (file for each in paths for file in _expanded(each)):
         try:
             read = None if is_own(path) else read_results(path, marks)
         except FormatError as error:
@@ -138,13 +140,28 @@ def _read(paths: Sequence[GivenPath], ui: Ui) -> list[StoredResults] | None:
         found.append(read)
         if not ui.flags.extra.get("accept_stored"):
             problems += _staleness(path, read, ui)
-    if len(unknown) == len(paths):
+    if not found and not problems:
         return None
     names = ", ".join(each.name for each in FORMATS)
     problems += (f"{path}: is of no format of the others (known: {names}); give it in another call" for path in unknown)
     if problems:
         raise ConfigurationError([ui.caller.redact(problem) for problem in problems])
     return found
+
+
+def _expanded(path: GivenPath) -> list[GivenPath]:
+    """Return the files of a glob, or the path itself if there is such a file, or if the path is not a glob.
+
+    Raises:
+        ConfigurationError: the glob matches no file.
+    """
+    text = str(path)
+    if os.path.lexists(path) or not glob.has_magic(text):
+        return [path]
+    names = sorted(glob.glob(text, root_dir=path.start, recursive=True))
+    if not names:
+        raise ConfigurationError([f"{text}: no such file; give the results files, or a glob of them"])
+    return [GivenPath(Path(name), path.start) for name in names]
 
 
 def _staleness(path: GivenPath, results: StoredResults, ui: Ui) -> Iterator[str]:
