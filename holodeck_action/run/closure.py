@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.record.closure import WRITTEN, Closure, Digests
-from holodeck_action.run.identity import attached_files, content_digest, module_file
+from holodeck_action.run.identity import attached_files, grading_modules
 from holodeck_action.run.options.settings import ModelCalls
 from holodeck_action.run.run import FoundBase, Run, join_sides
 from holodeck_action.run.used_files import file_digest, file_name
@@ -72,10 +72,8 @@ def _digest_beside(checkout: Checkout, name: str, head: Closure) -> str | None:
 
 def _grader_files(suite: Suite, case_functions: Iterable[str]) -> dict[str, str]:
     """Return the file of each reference to grading code, without installed packages."""
-    found = {
-        each: module_file(suite, each) for each in sorted({*suite.graders, *suite.metric_classes, *case_functions})
-    }
-    return {each: file_name(suite.checkout, str(file)) for each, file in found.items() if file is not None}
+    files = grading_modules(suite, case_functions)
+    return {each: file_name(suite.checkout, str(file)) for each, file in files.items()}
 
 
 def _settings_of(side: Run, calls: ModelCalls) -> Closure:
@@ -121,17 +119,10 @@ def _recordings(checkout: Checkout, folder: str) -> Iterator[tuple[str, str | No
         try:
             for path in checkout.matching_files(pattern):
                 name = file_name(checkout, str(path))
-                yield name, _large_digest(checkout, name)
+                yield name, file_digest(checkout, name, MOST_TRANSCRIPT)
         except (OSError, ValueError):
             # A folder outside of the checkout belongs to the workflow.
             continue
-
-
-def _large_digest(checkout: Checkout, name: str) -> str | None:
-    try:
-        return content_digest(checkout, name, MOST_TRANSCRIPT)
-    except (OSError, ValueError):
-        return None
 
 
 def _surroundings(side: Run) -> Mapping[str, str]:

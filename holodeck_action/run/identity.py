@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from holodeck_action import __version__
 from holodeck_action.record.record import SCHEMA_VERSION
+from holodeck_action.run.used_files import content_digest
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
 from holodeck_action.suite.model.targets import (
     AddedTarget,
@@ -19,8 +20,6 @@ from holodeck_action.suite.model.targets import (
 )
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import describe_target
-
-_CHUNK = 1 << 20
 
 
 def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dict[str, str]:
@@ -95,16 +94,20 @@ def _cases_digest(suite: Suite) -> str:
     return digest.hexdigest()
 
 
-def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
-    """Yield the files of the modules of a suite's target and graders, except installed packages."""
-    references = sorted(
-        {*suite.graders, *suite.metric_classes, *([target.reference] if isinstance(target, PythonTarget) else [])}
-    )
-    yield from filter(None, (module_file(suite, reference) for reference in references))
+def named_modules(suite: Suite, target: AnyTarget) -> Iterable[Path]:
+    """Return the files of the modules of a suite's target and graders, except installed packages."""
+    answering = [target.reference] if isinstance(target, PythonTarget) else []
+    return grading_modules(suite, answering).values()
 
 
-def module_file(suite: Suite, reference: str) -> Path | None:
-    """Return the file of the module in a reference `module.path:callable`; None for an installed package."""
+def grading_modules(suite: Suite, further: Iterable[str]) -> dict[str, Path]:
+    """Return the file of the module of each reference `module.path:callable` to a suite's graders and metric classes,
+    and of further ones; without installed packages."""
+    references = sorted({*suite.graders, *suite.metric_classes, *further})
+    return {each: file for each in references if (file := _module_file(suite, each)) is not None}
+
+
+def _module_file(suite: Suite, reference: str) -> Path | None:
     module = reference.partition(":")[0].replace(".", "/")
     # The folders in which workers look first; a module elsewhere is an installed package.
     files = (f"{module}.py", f"{module}/__init__.py")
@@ -116,16 +119,3 @@ def attached_files(suite: Suite) -> Iterable[str]:
     """Return the paths of the files that cases attach, except URLs."""
     named = {file.path for case in suite.cases for turn in case.turns for file in turn.files if file.path is not None}
     return sorted(named)
-
-
-def content_digest(checkout: Checkout, name: str | Path, max_bytes: int) -> str:
-    """Return the SHA-256 (hex) of a file, which is read in pieces.
-
-    Raises:
-        OSError: as `Checkout.open`.
-    """
-    digest = hashlib.sha256()
-    with checkout.open(name, max_bytes) as content:
-        while part := content.read(_CHUNK):
-            digest.update(part)
-    return digest.hexdigest()

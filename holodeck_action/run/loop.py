@@ -56,16 +56,18 @@ class _Loop(Struct):
 
     async def _serve(self, pending: Iterator[Position]) -> None:
         for at in pending:
-            await self._run_case(at, self.plan.cases[at])
+            case, done = self.plan.cases[at], self.plan.known(at)
+            self.running[at] = done
+            while indexes := self.plan.next_trials(at, done):
+                if self.stop.draining:
+                    break
+                async with asyncio.TaskGroup() as group:
+                    for index in indexes:
+                        group.create_task(self._run_trial(at, case, index, done))
+            else:
+                self._end_case(at, case, done)
 
-    async def _run_case(self, at: Position, case: Case) -> None:
-        done = self.running[at] = self.plan.known(at)
-        while indexes := self.plan.next_trials(at, done):
-            if self.stop.draining:
-                return
-            async with asyncio.TaskGroup() as group:
-                for index in indexes:
-                    group.create_task(self._run_trial(at, case, index, done))
+    def _end_case(self, at: Position, case: Case, done: dict[int, TrialRecord]) -> None:
         self.on_case(case, [done[index] for index in sorted(done)])
         deciding = self.plan.deciding(at, self.running.pop(at))
         self.kept.keep(at, deciding)

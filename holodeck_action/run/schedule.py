@@ -65,19 +65,19 @@ class Slots:
         self._free = count
         self._lendable = count
         self._owed = 0
-        self._lanes: list[deque[asyncio.Future[None]]] = []
-        self._next = 0
+        self._lanes: deque[deque[asyncio.Future[None]]] = deque()
         self._granting = False
 
     def lane(self) -> Lane:
         """Add a queue of waiting sessions for one of the runs, and return it."""
-        self._lanes.append(deque())
-        return Lane(self, len(self._lanes) - 1)
+        waiting: deque[asyncio.Future[None]] = deque()
+        self._lanes.append(waiting)
+        return Lane(self, waiting)
 
-    async def acquire(self, lane: int) -> None:
+    async def acquire(self, waiting: deque[asyncio.Future[None]]) -> None:
         """Wait in a lane for a free slot, and take it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lanes[lane].append(turn)
+        waiting.append(turn)
         self._grant_soon()
         try:
             await turn
@@ -121,12 +121,12 @@ class Slots:
 
     def _next_waiting(self) -> asyncio.Future[None] | None:
         """Remove and return the longest-waiting session of the next lane that is not empty; None if all are empty."""
-        for step in range(len(self._lanes)):
-            at = (self._next + step) % len(self._lanes)
-            while self._lanes[at]:
-                turn = self._lanes[at].popleft()
+        for _ in range(len(self._lanes)):
+            lane = self._lanes[0]
+            self._lanes.rotate(-1)
+            while lane:
+                turn = lane.popleft()
                 if not turn.done():
-                    self._next = (at + 1) % len(self._lanes)
                     return turn
         return None
 
@@ -135,12 +135,12 @@ class Lane(Struct, frozen=True):
     """One run's queue for slots."""
 
     slots: Slots
-    index: int
+    waiting: deque[asyncio.Future[None]]
 
     @asynccontextmanager
     async def hold_slot(self) -> AsyncIterator[Slot]:
         """Wait for a slot, and hold it within the block."""
-        await self.slots.acquire(self.index)
+        await self.slots.acquire(self.waiting)
         slot = Slot(self.slots)
         try:
             yield slot

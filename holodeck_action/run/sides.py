@@ -78,7 +78,6 @@ async def run_sides(
             runs = (
                 run_suite(
                     side,
-                    ui.flags,
                     each,
                     slots.lane(),
                     stop,

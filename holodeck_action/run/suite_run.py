@@ -29,7 +29,6 @@ from holodeck_action.run.case_records import case_record
 from holodeck_action.run.certain_end import UntilCertain
 from holodeck_action.run.conditions import run_notices
 from holodeck_action.run.loop import run_trials
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import AllTrials, Available, Consistent, Plan, Position, Resumed, TrialKey
@@ -44,7 +43,6 @@ from holodeck_action.text.redaction import Redactor
 
 async def run_suite(
     ready: Run,
-    flags: Flags,
     trials: Trials,
     lane: Lane,
     stop: Stop,
@@ -58,7 +56,6 @@ async def run_suite(
 
     Args:
         ready: the suite, with the journal that receives every newly finished trial.
-        flags: options of the command line.
         trials: runs one trial.
         lane: gives each session a slot.
         stop: ends the run early.
@@ -77,7 +74,7 @@ async def run_suite(
     made = Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
-        provenance=_provenance(ready, flags),
+        provenance=_provenance(ready),
         gates=settings.gates,
         quarantine=_quarantine_entries(suite, redactor),
         stop_when_decided=settings.stop_when_decided,
@@ -160,11 +157,11 @@ async def run_suite(
     return replace(ready, ended=record)
 
 
-def _provenance(ready: Run, flags: Flags) -> Provenance:
+def _provenance(ready: Run) -> Provenance:
     base, stored = ready.as_base, ready.stored
     commit, folder = (ready.commit, ready.repository_folder) if base is None else (base.run.commit, base.folder)
     if stored is None:
-        return Provenance(__version__, describe_target(ready.target), commit, filters_of(flags), folder)
+        return Provenance(__version__, describe_target(ready.target), commit, filters_of(ready.flags), folder)
     earlier = stored.record.provenance
     return Provenance(__version__, earlier.target, commit, {**earlier.filters}, folder, stored.digest)
 

@@ -15,6 +15,7 @@ _MOST_FILES = 10_000
 """Maximum number of files that are noted. Code of the suite reports them, so their number must be limited."""
 _LONGEST_PATH = 4_096
 _BYTECODE = "__pycache__"
+_CHUNK = 1 << 20
 _HEADER = 8
 """Length in bytes of the beginning of a bytecode file: magic number and flags."""
 
@@ -123,7 +124,7 @@ def file_name(checkout: Checkout, path: str) -> str:
     return f"{name}/" if path.endswith(os.sep) else name
 
 
-def file_digest(checkout: Checkout, name: str) -> str | None:
+def file_digest(checkout: Checkout, name: str, max_bytes: int = MOST_FILE) -> str | None:
     """Return the SHA-256 (hex) of a file, or of the names in a folder if `name` ends with `/`; None if it does not
     exist or cannot be read."""
     try:
@@ -131,9 +132,22 @@ def file_digest(checkout: Checkout, name: str) -> str | None:
             # Hidden names are those of Git, caches and editors.
             names = sorted(each for each in os.listdir(checkout.resolve(name)) if not each.startswith((".", "__py")))
             return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
-        return checkout.read(name, MOST_FILE).digest()
+        return content_digest(checkout, name, max_bytes)
     except (OSError, ValueError):
         return None
+
+
+def content_digest(checkout: Checkout, name: str | Path, max_bytes: int) -> str:
+    """Return the SHA-256 (hex) of a file, which is read in pieces.
+
+    Raises:
+        OSError: as `Checkout.open`.
+    """
+    digest = hashlib.sha256()
+    with checkout.open(name, max_bytes) as content:
+        while part := content.read(_CHUNK):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _is_cached_bytecode(checkout: Checkout, name: str) -> bool:

@@ -21,7 +21,6 @@ from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.open_suites import complete
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.signals import stop_on_signals
@@ -175,7 +174,6 @@ class VariantPlan(Plan):
 async def run_race(
     race: PreparedRace,
     contenders: Sequence[Run],
-    flags: Flags,
     signals: Sequence[Signals],
     note: Callable[[str], None],
     remaining_s: float | None = None,
@@ -185,7 +183,6 @@ async def run_race(
     Args:
         race: the race.
         contenders: the variants, which share one connection layer for model calls.
-        flags: options of the command line.
         signals: signals that stop the race.
         note: called with a sentence for each variant that is dropped, and with notices.
         remaining_s: seconds left until the run deadline; None if all of its seconds are left.
@@ -224,7 +221,6 @@ async def run_race(
     async def run_variant(variant: int) -> Run:
         return await run_suite(
             contenders[variant],
-            flags,
             trial_runner(contenders[variant], pool),
             lanes[variant],
             stops[variant],
@@ -232,7 +228,7 @@ async def run_race(
             change_plan=lambda plan: VariantPlan(plan, course, variant, end_early),
         )
 
-    timeout = flags.run_timeout_s
+    timeout = head.flags.run_timeout_s
     with ExitStack() as scope:
         reason = f"the run deadline of {timeout or 0:g} s was reached"
         left = timeout if remaining_s is None else remaining_s

@@ -241,7 +241,7 @@ class Descent:
         limit = self._flags.run_timeout_s
         remaining = None if limit is None else limit - (time.monotonic() - self._begun)
         with closing(suites):
-            done, journals = run_variants(race, suites, self._flags, self._caller, self._runner.run, remaining)
+            done, journals = run_variants(race, suites, self._caller, self._runner.run, remaining)
         self._journals += journals
         self._spent += [each.complete_sum for each in done.spent]
         self._record = self._record or done.records[0]

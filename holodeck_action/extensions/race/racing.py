@@ -140,7 +140,7 @@ def _race(
         if calls_models(suites):
             caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, flags))
             caller.stderr.flush()
-        done, journals = run_variants(race, suites, flags, caller)
+        done, journals = run_variants(race, suites, caller)
     outcome = conclude_race(
         *(race, done, [each.path.name for each in folders], limits),
         cheapest=cheapest,

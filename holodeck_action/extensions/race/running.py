@@ -72,7 +72,6 @@ def planned_calls(suites: Sequence[Run], flags: Flags) -> Iterator[str]:
 def run_variants(
     race: PreparedRace,
     suites: list[Run],
-    flags: Flags,
     caller: Caller,
     run: Loop = asyncio.run,
     remaining_s: float | None = None,
@@ -82,7 +81,6 @@ def run_variants(
     Args:
         race: the race.
         suites: the variants, with their folders; those that run are taken from the list.
-        flags: options of the command line.
         caller: the command.
         run: runs a coroutine in an event loop.
         remaining_s: seconds left until the run deadline; None if all of its seconds are left.
@@ -97,14 +95,14 @@ def run_variants(
     def note(*words: str) -> None:
         caller.note(redact("".join(words)))
 
-    redact, stages = suites[0].redactor.text, stages_of([race.items[0].suite], flags)
+    redact, stages = suites[0].redactor.text, stages_of([race.items[0].suite], suites[0].flags)
     for at, ready in enumerate(suites):
         suites[at] = start_journals(ready, caller.disk or DISK, partial(note, f"{ready.folder}: "))
     contenders = [*suites]
     try:
         with enter_all(stages, contenders[0].staged, UserOutput(note, caller.stderr)):
             suites.clear()
-            done = run_to_end(run_race(race, contenders, flags, caller.signals, note, remaining_s), run)
+            done = run_to_end(run_race(race, contenders, caller.signals, note, remaining_s), run)
     finally:
         for ready in contenders:
             ready.close_journals()

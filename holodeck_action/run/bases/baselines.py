@@ -72,39 +72,28 @@ def _with_base(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource
 
 
 def _find_on_github(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> FoundBase | MissingBase:
-    """Return the results of the commit to compare with, or of an earlier commit."""
+    """Return the results of the commit to compare with, or of an earlier commit; a `MissingBase` if there are none."""
+    from holodeck_action.github.bases.artifacts import ArtifactResults
+    from holodeck_action.github.bases.merge_base import NoCommit
     from holodeck_action.github.bases.stored_results import NoResultsError
     from holodeck_action.github.rest.objects import ApiError
 
+    folder, source = suite.suite.folder, suite.settings.baseline.source or ""
     try:
-        return _find_stored(suite, job, stores)
+        api = job.api(folder)
+        wanted = job.commit_to_compare(suite.commit, folder)
+        if isinstance(wanted, NoCommit):
+            return MissingBase(wanted.sentence)
+        if (api, source) not in stores:
+            kind, name = parse_source(source)
+            stores[api, source] = (
+                ArtifactResults(api, name, job.now) if kind == "artifact" else _branch_results(api, name, job)
+            )
+        found = stores[api, source].find(wanted_suite(suite), job.ancestry(api, wanted))
     except NoResultsError as error:
         return MissingBase(str(error))
     except ApiError as error:
         return MissingBase(error.with_remedy("contents: read"))
-
-
-def _find_stored(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> FoundBase | MissingBase:
-    """Return the results of the commit to compare with, or of an earlier commit; a `MissingBase` if there is no commit.
-
-    Raises:
-        NoResultsError: none of these commits has results.
-        ApiError: a request to GitHub failed.
-    """
-    from holodeck_action.github.bases.artifacts import ArtifactResults
-    from holodeck_action.github.bases.merge_base import NoCommit
-
-    folder, source = suite.suite.folder, suite.settings.baseline.source or ""
-    api = job.api(folder)
-    wanted = job.commit_to_compare(suite.commit, folder)
-    if isinstance(wanted, NoCommit):
-        return MissingBase(wanted.sentence)
-    if (api, source) not in stores:
-        kind, name = parse_source(source)
-        stores[api, source] = (
-            ArtifactResults(api, name, job.now) if kind == "artifact" else _branch_results(api, name, job)
-        )
-    found = stores[api, source].find(wanted_suite(suite), job.ancestry(api, wanted))
     run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)
 
