@@ -59,6 +59,11 @@ class GraderContext:
     metadata: dict[str, Any] | None = None
     session: str | None = None
 
+    @property
+    def workspace(self) -> dict[str, Any] | None:
+        """What a coding agent left in its workspace: `changed`, `difference`, `files`, `commands`; None if unknown."""
+        return (self.metadata or {}).get("workspace")
+
 
 @dataclass(frozen=True)
 class GraderResult:

@@ -33,6 +33,7 @@ from holodeck_action.extensions.agent_programs.reply import partial_of, reply_of
 from holodeck_action.extensions.agent_programs.self_check import KeptPasses, check_program
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.setup import set_up
+from holodeck_action.extensions.agent_programs.texts import WorkspaceTextMetric
 from holodeck_action.extensions.agent_programs.trajectory import NO_END, OTHER_SESSION, Ended, Tokens, Trajectory
 from holodeck_action.extensions.agent_programs.workspace import (
     MOST_TEXT,
@@ -290,7 +291,7 @@ class AgentSession(Session):
             return replace(reply, error=reply.error or ReplyError(f"the workspace {error}", "agent"))
         return replace(reply, metadata={**(reply.metadata or {}), "workspace": facts})
 
-    def _facts(self, checks: Sequence[WorkspaceCheck]) -> dict[str, Any]:
+    def _facts(self, checks: Sequence[WorkspaceCheck | WorkspaceTextMetric]) -> dict[str, Any]:
         """Return the facts that the checks of a turn read.
 
         Raises:

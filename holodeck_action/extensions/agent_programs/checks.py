@@ -63,17 +63,26 @@ class WorkspaceCheck(ComputedMetric):
         Raises:
             EvaluationError: a fact is unknown (code `missing_input`), or the check cannot be made.
         """
-        metadata = given["metadata"]
-        facts = metadata.get("workspace") if isinstance(metadata, Mapping) else None
-        if not isinstance(facts, Mapping):
-            message = f"{self.type} needs a target that works in a workspace (target: {{agent: …}})"
-            raise EvaluationError(message, code="missing_input")
+        facts = workspace_facts(given["metadata"], self.type)
         passed, reason = self.check(facts, given.get("tool_invocations"))
         return self.result(float(passed), reason, passed=passed)
 
     @abstractmethod
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the check passes, and a sentence with the reason."""
+
+
+def workspace_facts(metadata: Any, kind: str) -> Mapping[str, Any]:
+    """Return the facts of a workspace in a reply's metadata; `kind` is the type of metric that needs them.
+
+    Raises:
+        EvaluationError: there are none (code `missing_input`).
+    """
+    facts = metadata.get("workspace") if isinstance(metadata, Mapping) else None
+    if not isinstance(facts, Mapping):
+        message = f"{kind} needs a target that works in a workspace (target: {{agent: …}})"
+        raise EvaluationError(message, code="missing_input")
+    return facts
 
 
 def kept_file(facts: Mapping[str, Any], path: str) -> Mapping[str, Any]:
@@ -96,7 +105,7 @@ def _missing(found: Mapping[str, Any], path: str) -> str:
     return f"{path} is not a file of the workspace" if found.get("is_file") is False else ""
 
 
-def _kept_text(facts: Mapping[str, Any], path: str) -> tuple[str | None, str]:
+def kept_text(facts: Mapping[str, Any], path: str) -> tuple[str | None, str]:
     """Return the text of a file, and why there is none.
 
     Raises:
@@ -189,7 +198,7 @@ class FileMetric(WorkspaceCheck):
         if wanted.contains is wanted.matches is wanted.equals is None:
             problem = _missing(kept_file(facts, wanted.path), wanted.path)
             return not problem, problem or f"{wanted.path} exists"
-        text, problem = _kept_text(facts, wanted.path)
+        text, problem = kept_text(facts, wanted.path)
         if text is None:
             return False, problem
         if wanted.contains is not None and wanted.contains not in text:
@@ -246,7 +255,7 @@ class DataMetric(WorkspaceCheck):
 
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the value meets all conditions."""
-        text, problem = _kept_text(facts, self.data.path)
+        text, problem = kept_text(facts, self.data.path)
         if text is None:
             return False, problem
         try:

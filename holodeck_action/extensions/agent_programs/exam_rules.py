@@ -13,6 +13,7 @@ from holodeck_action.extensions.agent_programs.checks import (
     CommandMetric,
     WorkspaceCheck,
 )
+from holodeck_action.extensions.agent_programs.texts import WorkspaceTextMetric
 from holodeck_action.extensions.agent_programs.workspace import walk
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
@@ -22,9 +23,9 @@ from holodeck_action.text.plain import excerpt
 _MOST_NAMED = 5
 
 
-def checks_of(turn: Turn) -> list[WorkspaceCheck]:
+def checks_of(turn: Turn) -> list[WorkspaceCheck | WorkspaceTextMetric]:
     """Return the checks of a workspace that a turn has."""
-    return [spec.config for spec in turn.metrics if isinstance(spec.config, WorkspaceCheck)]
+    return [spec.config for spec in turn.metrics if isinstance(spec.config, WorkspaceCheck | WorkspaceTextMetric)]
 
 
 def check_suite(adapter: Adapter, cases: Sequence[Case], checkout: Checkout) -> None:

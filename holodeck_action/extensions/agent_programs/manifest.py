@@ -9,9 +9,12 @@ _HERE = "holodeck_action.extensions.agent_programs"
 EXTENSION = Extension(
     name="agent_programs",
     help="Coding-agent programs that work in a folder, and checks of what they left there.",
-    metrics=tuple(
-        Metric(name, f"{_HERE}.checks:{name.title()}Metric")
-        for name in ("file", "data", "changed", "command", "called", "skill")
+    metrics=(
+        *(
+            Metric(name, f"{_HERE}.checks:{name.title()}Metric")
+            for name in ("file", "data", "changed", "command", "called", "skill")
+        ),
+        Metric("workspace_text", f"{_HERE}.texts:WorkspaceTextMetric"),
     ),
     targets=(Target("agent", settings=f"{_HERE}.settings:AgentTarget", build=f"{_HERE}.building:build_agent"),),
 )

@@ -342,3 +342,38 @@ def test_a_workspace_is_set_up_once_and_without_secrets(project: Project, comman
     if command == "make":
         project.evaluate()
         assert (project.folder / "starts").read_text() == "one\none\n"
+
+
+GRADER = """
+def changed(ctx):
+    return [entry["path"] for entry in ctx.workspace["changed"]] == ["notes.txt"]
+"""
+
+
+@pytest.mark.full
+@pytest.mark.proves("WorkspaceTextMetric: type workspace_text metrics")
+def test_metrics_grade_texts_of_the_workspace(project: Project) -> None:
+    project.write("graders.py", GRADER)
+    texts = {
+        "{{diff}}": "+hello from the fake",
+        "{{ files }} in": "added notes.txt in",
+        "{{trajectory}}": "cat notes.txt",
+        "{{file notes.txt}}{{file no.txt}}": "(no.txt does not exist)",
+        "{{response}}": DONE,
+    }
+    checks = [
+        {"workspace_text": text, "metrics": [{"type": "contains", "value": value}]}
+        for text, wanted in texts.items()
+        for value in (wanted, "nowhere")
+    ]
+    grader = {"type": "code", "grader": "graders:changed"}
+    project.suite([{"name": "work", "input": "SCN=work", "expect": checks}], [grader])
+    project.policy(target={"agent": "codex"})
+    _, record = project.evaluate(**install(project, "codex"))
+    found = record.cases[0].trials[0].turns[0].evaluations
+    assert [each.error for each in found if each.error is not None] == []
+    assert sorted(str(bool(each.score)) for each in found) == ["False"] * 5 + ["True"] * 6
+    project.suite([{"name": "x", "input": "x", "expect": [{"workspace_text": "{{no}}", "metrics": []}]}])
+    finished = project.run("run", "-o", "out", **install(project, "codex"))
+    assert finished.code == 2
+    assert "unknown placeholder" in finished.stderr
