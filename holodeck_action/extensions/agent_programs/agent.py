@@ -23,7 +23,7 @@ from holodeck_action.extensions.agent_programs.checks import (
 )
 from holodeck_action.extensions.agent_programs.environment import chosen
 from holodeck_action.extensions.agent_programs.exam import MOST_WRITTEN, add_hidden, make_tree, run_shell
-from holodeck_action.extensions.agent_programs.exam_rules import checks_of, exam_notices, hidden_files
+from holodeck_action.extensions.agent_programs.exam_rules import checks_of, exam_notices, has_exams, hidden_files
 from holodeck_action.extensions.agent_programs.guard import Guard, library_folders, own_files, tracked_files
 from holodeck_action.extensions.agent_programs.keeping import LeftFiles
 from holodeck_action.extensions.agent_programs.machine import Machine
@@ -155,7 +155,8 @@ class AgentProgram(Agent):
         tracked = tracked_files(self.checkout.folder, machine.git, machine.git_environ, machine.code)
         fixture = () if self.fixture is None else (self.fixture / name for name in walk(self.fixture))
         hidden = hidden_files(self._cases, self.checkout)
-        return Guard([*self._suite_files, *tracked, *fixture, *hidden, *own_files()], library_folders())
+        path = machine.environ["PATH"] if has_exams(self._cases) else ""
+        return Guard([*self._suite_files, *tracked, *fixture, *hidden, *own_files()], library_folders(), path)
 
     def changed_file(self) -> Path | None:
         """Return a file of the checkout or of this program that was changed since the run began; None if none was."""
@@ -279,17 +280,19 @@ class AgentSession(Session):
 
     async def complete_reply(self, reply: Reply) -> Reply:
         """Return the reply with the facts of the workspace; the commands of the turn's checks run for them."""
-        changed = await _in_thread(self._agent.changed_file)
-        if changed is not None:
-            message = f"{changed} was changed while the agent worked, so that no verdict can be trusted"
-            return replace(reply, error=ReplyError(message, "infrastructure"))
         # A turn in error is not graded, but what it did is kept.
         checks = () if reply.error is not None else self._checks[min(self._turns, len(self._checks)) - 1]
         try:
             facts = await _in_thread(lambda: self._facts(checks))
         except WorkspaceError as error:
-            return replace(reply, error=reply.error or ReplyError(f"the workspace {error}", "agent"))
-        return replace(reply, metadata={**(reply.metadata or {}), "workspace": facts})
+            facts = {}
+            reply = replace(reply, error=reply.error or ReplyError(f"the workspace {error}", "agent"))
+        # After the commands, which run what the agent wrote.
+        changed = await _in_thread(self._agent.changed_file)
+        if changed is not None:
+            message = f"{changed} was changed while the agent worked, so that no verdict can be trusted"
+            return replace(reply, error=ReplyError(message, "infrastructure"))
+        return replace(reply, metadata={**(reply.metadata or {}), **({"workspace": facts} if facts else {})})
 
     def _facts(self, checks: Sequence[WorkspaceCheck | WorkspaceTextMetric]) -> dict[str, Any]:
         """Return the facts that the checks of a turn read.
@@ -305,10 +308,7 @@ class AgentSession(Session):
         given = [check.changed.only for check in checks if isinstance(check, ChangedMetric)]
         only = [patterns for patterns in given if patterns is not None]
         commands = {check.key: check.command for check in checks if isinstance(check, CommandMetric)}
-        facts["commands"] = {
-            key: self._exam(number, command, facts["changed"], only)
-            for number, (key, command) in enumerate(commands.items())
-        }
+        facts["commands"] = {key: self._exam(command, facts["changed"], only) for key, command in commands.items()}
         # A name of a file may be no text.
         found: dict[str, Any] = make_storable(facts)
         return found
@@ -321,10 +321,11 @@ class AgentSession(Session):
         )
 
     def _exam(
-        self, number: int, command: CommandConditions, changed: Sequence[Any], only: Sequence[Sequence[str]]
+        self, command: CommandConditions, changed: Sequence[Any], only: Sequence[Sequence[str]]
     ) -> dict[str, Any]:
         """Return the result of a command in its own tree, or the problem with the tree."""
-        agent, place = self._agent, self._folder / f"exam-{self._turns}-{number}"
+        # The agent must not have known the place.
+        agent, place = self._agent, Path(tempfile.mkdtemp(prefix="exam-", dir=self._folder))
         environ = chosen(agent.machine.environ)
         try:
             tree, limit_s, code = place / "tree", command.timeout_s, agent.machine.code

@@ -70,6 +70,16 @@ def _has_open_exam(turn: Turn) -> bool:
     return not is_limited and any(isinstance(check, CommandMetric) for check in checks)
 
 
+def has_exams(cases: Sequence[Case]) -> bool:
+    """Return whether a case has a command."""
+    return any(True for _ in _commands(cases))
+
+
+def _commands(cases: Sequence[Case]) -> Iterator[CommandMetric]:
+    checks = (check for case in cases for turn in case.turns for check in checks_of(turn))
+    return (check for check in checks if isinstance(check, CommandMetric))
+
+
 def hidden_files(cases: Sequence[Case], checkout: Checkout) -> Iterator[Path]:
     """Yield the hidden files of all commands.
 
@@ -77,7 +87,6 @@ def hidden_files(cases: Sequence[Case], checkout: Checkout) -> Iterator[Path]:
         WorkspaceError: a folder cannot be read.
         OSError: it is outside of the checkout.
     """
-    checks = (check for case in cases for turn in case.turns for check in checks_of(turn))
-    for hidden in {check.command.hidden for check in checks if isinstance(check, CommandMetric)} - {None}:
+    for hidden in {check.command.hidden for check in _commands(cases)} - {None}:
         place = checkout.resolve(hidden or "")
         yield from (place / name for name in walk(place)) if place.is_dir() else (place,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import site
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import holodeck_action
@@ -26,23 +27,26 @@ _AT_START = ("sitecustomize.py", "usercustomize.py")
 class Guard:
     """The state of files when a run begins, and which modules are beside them."""
 
-    def __init__(self, paths: Iterable[Path], libraries: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], libraries: Iterable[Path], path: str) -> None:
         """Note the state.
 
         Args:
             paths: the files.
             libraries: folders of installed packages, of which only what Python runs at its start matters.
+            path: the PATH of commands in exams, whose programs matter; empty if there are no exams.
         """
         given = [*paths]
         at_start = [folder / name for folder in libraries for name in _AT_START]
         self._states = {path: _state(path) for path in (*given, *at_start)}
         suffixes = {path.parent: _MODULES for path in given} | dict.fromkeys(libraries, _PATH_FILES)
+        self._path = path
+        self._programs = {name: (place, _state(place)) for name, place in _programs(path).items()}
         self._modules = {folder: (kinds, _modules(folder, kinds)) for folder, kinds in suffixes.items()}
 
     def changed(self) -> Path | None:
-        """Return a file that is no longer as it was, or a new module beside one; None if there is none.
+        """Return a file that is no longer as it was, or a new one that takes the place of another; else None.
 
-        A new module can take the place of one of the standard library.
+        A new module can take the place of one of the standard library, a new program that of one later on the PATH.
         """
         for path, state in self._states.items():
             if _state(path) != state:
@@ -50,7 +54,21 @@ class Guard:
         for folder, (kinds, names) in self._modules.items():
             for name in sorted(_modules(folder, kinds) - names):
                 return folder / name
+        programs = _programs(self._path)
+        for name, (place, state) in self._programs.items():
+            now = programs.get(name, place)
+            if now != place or _state(place) != state:
+                return now
         return None
+
+
+def _programs(path: str) -> Mapping[str, Path]:
+    """Return the first file of each name on a PATH."""
+    found: dict[str, Path] = {}
+    for folder in filter(None, path.split(os.pathsep)):
+        with suppress(OSError):
+            found = {name: Path(folder, name) for name in os.listdir(folder)} | found
+    return found
 
 
 def _state(path: Path) -> _State:
