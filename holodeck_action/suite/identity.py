@@ -59,6 +59,12 @@ def content_hash(question: str, trajectory: Sequence[ExpectedTool] | None, gains
     return hashlib.sha256(canonical_json(added)).hexdigest()
 
 
+def question_with_answers(question: str, case: CaseEntry) -> str:
+    """Return the question hash of a case that has its expected answers from the policy file."""
+    answers = (case if case.turns is None else case.turns[-1]).references
+    return hashlib.sha256(canonical_json({"asked": question, "answers": answers})).hexdigest()
+
+
 def _turn_content(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dict[str, Any]:
     found: dict[str, Any] = {"input": turn.input}
     if turn.expected_answer is not None:

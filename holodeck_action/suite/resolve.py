@@ -16,7 +16,7 @@ from holodeck_action.suite.cases.expect import EXPECT, STOP
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
-from holodeck_action.suite.identity import content_hash
+from holodeck_action.suite.identity import content_hash, question_with_answers
 from holodeck_action.suite.labels import MetricKey, freeze, label_metrics, metric_key
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.cases import CaseEntry, FileInput, TableCase, TurnEntry
@@ -284,6 +284,9 @@ class CaseBuilder:
             checks = self._table.specs(overlay.expect, written, self._policy_document, inherited=False)
             tags = tuple(dict.fromkeys((*tags, *(overlay.tags or ()))))
             weight = weight if overlay.weight is None else overlay.weight
+            if overlay.ground_truths is not None:
+                entry = entry.with_answers(overlay.ground_truths)
+                digest = question_with_answers(digest, entry)
         case_specs = self._list_specs(entry.evaluations, raw.get("evaluations"))
         turns = self._build_turns(entry, raw, case_specs, added)
         if overlay is not None:

@@ -122,3 +122,22 @@ def test_numbers_and_columns_of_tables_give_several_answers(project: Project) ->
     assert [each.metadata["reference"] for each in evaluations(record)] == ["1.10", "1.10"]
     (turn,) = record.turns
     assert turn.ground_truth == "1.10\nor: about one"
+
+
+@pytest.mark.proves("CaseOverlay: ground_truths")
+def test_the_policy_file_has_several_answers_in_place_of_one(project: Project) -> None:
+    """HoloDeck refuses them in agent.yaml. In a conversation they are those of the last turn."""
+    turns = [{"input": "What is there?", "ground_truth": REPLY}, {"input": "And?", "ground_truth": "A dog"}]
+    cases = [{"name": "cat", "input": "What?", "ground_truth": "A dog"}, {"name": "talk", "turns": turns}]
+    project.suite(cases, [{"type": "standard", "metric": "equality"}])
+    project.answers(
+        [{"case": "cat", "response": REPLY}, *({"case": "talk", "turn": n, "response": REPLY} for n in (0, 1))]
+    )
+    project.policy(target="recorded:answers.jsonl")
+    before, alone = project.evaluate()
+    answers = {"ground_truths": ["A dog", REPLY]}
+    project.policy(target="recorded:answers.jsonl", cases={"cat": answers, "talk": answers})
+    after, both = project.evaluate()
+    assert (before.code, after.code) == (1, 0), after.stdout
+    assert [turn.ground_truth for turn in both.turns] == [f"A dog\nor: {REPLY}", REPLY, f"A dog\nor: {REPLY}"]
+    assert all(one.content_hash != other.content_hash for one, other in zip(alone.cases, both.cases, strict=True))

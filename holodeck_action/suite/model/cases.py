@@ -97,6 +97,13 @@ class EveryAnswer(FormatModel):
     """The expected answers. Example: `[Leeds, tomorrow]`."""
 
 
+SeveralAnswers = Annotated[
+    Annotated[list[GroundTruth], Field(min_length=1), Tag("list")] | Annotated[EveryAnswer, Tag("mapping")],
+    Discriminator(list_or_mapping),
+]
+"""Several expected answers: a list of which any must be matched, or `EveryAnswer`."""
+
+
 class AskedEntry(FormatModel):
     """Base class of cases and turns: a question and what is expected of the answer."""
 
@@ -104,13 +111,7 @@ class AskedEntry(FormatModel):
     """The question to the agent. Example: `How long can I return a parcel?`."""
     ground_truth: GroundTruth | None = None
     """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `Within 30 days.`."""
-    ground_truths: (
-        Annotated[
-            Annotated[list[GroundTruth], Field(min_length=1), Tag("list")] | Annotated[EveryAnswer, Tag("mapping")],
-            Discriminator(list_or_mapping),
-        ]
-        | None
-    ) = None
+    ground_truths: SeveralAnswers | None = None
     """Several expected answers, of which the best match counts, instead of `ground_truth`. Example: `[Leeds, in
     Leeds]`."""
     expected_tools: LazySection[ExpectedToolsField] | None = None
@@ -197,6 +198,13 @@ class CaseEntry(AskedEntry):
             given = "ground_truth" if self.ground_truths is None else "ground_truths"
             raise PydanticCustomError(given, "is also given as expected_outcome of simulate; give only one")
         return self
+
+    def with_answers(self, several: SeveralAnswers) -> Self:
+        """Return the case with these expected answers; in a conversation they are those of the last turn."""
+        if self.turns is None:
+            return self.model_copy(update={"ground_truth": None, "ground_truths": several})
+        last = self.turns[-1].model_copy(update={"ground_truth": None, "ground_truths": several})
+        return self.model_copy(update={"turns": [*self.turns[:-1], last]})
 
     @property
     def expected_answer(self) -> str | None:

@@ -25,7 +25,7 @@ from holodeck_action.suite.model.base import (
     list_or_mapping,
 )
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
-from holodeck_action.suite.model.cases import TableCase, Weight
+from holodeck_action.suite.model.cases import SeveralAnswers, TableCase, Weight
 from holodeck_action.suite.model.expected_tools import TrajectoryEntry
 from holodeck_action.suite.model.judging import SuiteJudges
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric, SuiteMetric
@@ -67,6 +67,9 @@ class CaseOverlay(FormatModel):
     expect: list[CheckMetric] | None = None
     """Checks of the answer (in a conversation, of the last answer), in addition to the metrics: `{TYPE: VALUE}`, with
     further settings next to it. Example: `[{contains: Thursday}]`."""
+    ground_truths: SeveralAnswers | None = None
+    """Several expected answers (in a conversation, of the last turn), of which the best match counts, in place of
+    those of the case. Example: `[Leeds, in Leeds]`."""
     retrieval: RetrievalOverlay | None = None
     """The chunks that retrieval should find."""
     expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
