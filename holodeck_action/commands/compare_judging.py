@@ -75,11 +75,13 @@ def compare_with(
 
 def _judge_answers(judge: str, base: Record, head: ComparedRun, flags: Flags, caller: Caller) -> Record | None:
     """Return the head's record with the judge's verdicts; None after `--dry-run`."""
+    from holodeck_action.run.plan import plan_lines
+
     # The gates are those of the comparison.
     item = _prepare(judge, head.place, head.results, caller.suite_context(flags))
     shared = make_budget(flags.max_cost_usd, flags.max_tokens)
     (ready,) = open_suites([item], shared)
-    plan = _plan_text(item, flags)
+    plan = "".join(f"{line}\n" for line in plan_lines([[item]]))
     if flags.dry_run:
         asyncio.run(ready.close())
         caller.stdout.write(plan)
@@ -111,12 +113,6 @@ def _only_pairs(case: Case) -> Case:
     *earlier, last = case.turns
     metrics = tuple(spec for spec in last.metrics if spec.config.OF_PAIR)
     return replace(case, turns=(*(replace(turn, metrics=()) for turn in earlier), replace(last, metrics=metrics)))
-
-
-def _plan_text(suite: Run, flags: Flags) -> str:
-    from holodeck_action.run.plan import plan_lines
-
-    return "".join(f"{line}\n" for line in plan_lines([[suite]], flags))
 
 
 async def _judge(open_suite: Run, base: Record, head: Record, caller: Caller) -> Record:

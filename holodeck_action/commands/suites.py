@@ -24,7 +24,6 @@ from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import closing, open_suites, start_journals
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.past import KeptRuns, histories_of
 from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.run.schedule import Stop
@@ -181,7 +180,7 @@ def _show_plan(suites: Sequence[Run], ui: Ui) -> Outcome:
     opened = open_suites(suites, shared)
     with closing(opened):
         # Without the base's record, which is fetched when the run begins.
-        plan = _plan_text(opened, ui.flags)
+        plan = _plan_text(opened)
     ui.stdout.write(plan)
     ui.stdout.flush()
     return Outcome(ExitCode.PASSED, plan=plan)
@@ -247,7 +246,7 @@ def _finish_journal(side: Run) -> None:
 def _announce_costs(suites: Sequence[Run], ui: Ui) -> None:
     """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
     if any(ready.resources.wire is not None and ready.settings.calls.mode != "replay" for ready in suites):
-        ui.stderr.write(_plan_text(suites, ui.flags))
+        ui.stderr.write(_plan_text(suites))
         ui.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
         if ready.resources.budgets and ready.resources.own is None and ready.stored is None:
@@ -259,9 +258,9 @@ def _announce_costs(suites: Sequence[Run], ui: Ui) -> None:
             ui.note(f"{ready.place}: the budget does not limit {target}, only {limited}")
 
 
-def _plan_text(suites: Sequence[Run], flags: Flags) -> str:
+def _plan_text(suites: Sequence[Run]) -> str:
     from holodeck_action.run.plan import plan_lines
 
     # The head's probes hold for its base, too.
     seen = [seen_passes(suite) for suite in suites]
-    return "".join(f"{line}\n" for line in plan_lines([suite.sides for suite in suites], flags, seen))
+    return "".join(f"{line}\n" for line in plan_lines([suite.sides for suite in suites], seen))

@@ -7,9 +7,12 @@ from collections import defaultdict
 
 from msgspec import Struct, field
 
+from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.embeddings import embedding_reference
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, format_dollars, text_tokens
+from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.llm.usage import cost_usd
+from holodeck_action.llm.usage import list_price as model_price
 from holodeck_action.run.run import Run
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.model.metric_base import JudgeCalls
@@ -83,6 +86,23 @@ class ModelEstimate(Struct, frozen=True):
     max_tokens: int
     low_usd: float | None
     high_usd: float | None
+
+
+def model_estimate(plan: ModelPlan, calls: Range, prompts: Range, answers: int, longest: int = 0) -> ModelEstimate:
+    """Return the estimate of a model's calls.
+
+    Args:
+        plan: the model.
+        calls: number of calls.
+        prompts: prompt tokens of all calls together.
+        answers: maximum answer tokens of all calls together.
+        longest: maximum tokens of one answer; 0 for an embedding model.
+    """
+    prices = [
+        model_price(plan.account, plan.name, Tokens(prompt, answer))
+        for prompt, answer in ((prompts.low, 0), (prompts.high, answers))
+    ]
+    return ModelEstimate(f"{plan.provider}/{plan.name}", calls, prompts, longest, *prices)
 
 
 class JudgingEstimate(Struct, frozen=True):

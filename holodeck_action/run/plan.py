@@ -12,9 +12,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, format_dollars, text_tokens
-from holodeck_action.llm.usage import list_price as model_price
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.run.concurrency import concurrency_phrase
@@ -25,10 +23,10 @@ from holodeck_action.run.estimates import (
     Tally,
     estimate_judges,
     fewest_trials,
+    model_estimate,
     pluralize,
 )
 from holodeck_action.run.loading import redactor_of_loaded
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.run import Run
 from holodeck_action.seam import registry
@@ -77,15 +75,12 @@ def estimate_own(suite: Run) -> OwnEstimate:
     return OwnEstimate(Range(fewest, most), tally.estimate())
 
 
-def plan_lines(
-    groups: Sequence[Sequence[Run]], flags: Flags, seen: Sequence[Mapping[str, JudgeProbe] | None] = ()
-) -> Iterator[str]:
+def plan_lines(groups: Sequence[Sequence[Run]], seen: Sequence[Mapping[str, JudgeProbe] | None] = ()) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
     Args:
         groups: suites that spend one budget, such as a suite and its base. Document searches of open suites are
             planned, too.
-        flags: the command line.
         seen: for each group, the probes of its first suite that hold already, by identity. No probes are planned if it
             is None or not given.
 
@@ -93,25 +88,21 @@ def plan_lines(
         TargetError: instructions cannot be read.
     """
     redactor = redactor_of_loaded(chain.from_iterable(groups))
-    return map(redactor.text, _plan_lines(groups, seen or [None] * len(groups), flags))
+    return map(redactor.text, _plan_lines(groups, seen or [None] * len(groups)))
 
 
-def _plan_lines(
-    groups: Sequence[Sequence[Run]], probed: Sequence[Mapping[str, JudgeProbe] | None], flags: Flags
-) -> Iterator[str]:
+def _plan_lines(groups: Sequence[Sequence[Run]], probed: Sequence[Mapping[str, JudgeProbe] | None]) -> Iterator[str]:
     needed: list[_MinUse] = []
     for group, seen in zip(groups, probed, strict=True):
-        together: list[_MinUse] = []
+        first, together = group[0], list[_MinUse]()
         for item in group:
-            yield from _suite_lines(item, None if item is not group[0] else seen, together)
+            yield from _suite_lines(item, None if item is not first else seen, together)
         if together:
-            settings = group[0].settings
-            yield from _budget_lines(
-                *(f"of {one_line(group[0].place, 200)}", settings.max_cost_usd, settings.max_tokens),
-                *(together, group[0].shards),
-            )
+            place, settings = one_line(first.place, 200), first.settings
+            yield from _budget_lines(f"of {place}", settings.max_cost_usd, settings.max_tokens, together, first.shards)
         needed += together
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, groups[0][0].shards)
+    flags, shards = groups[0][0].flags, groups[0][0].shards
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, shards)
 
 
 def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[_MinUse]) -> Iterator[str]:
@@ -133,15 +124,19 @@ def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[
             calls = asyncio.run(own.plan_calls())
         except AgentError as error:
             yield f"{place} {one_line(error.message, 500)}"
+    searching = [_planned_estimate(each) for each in calls]
     if calls:
-        yield f"{place} {_search_line(calls)}"
+        yield f"{place} {_search_line(calls, searching)}"
     if playing:
         yield f"{place} simulated users: {_models_phrase(playing)}"
     probing = () if seen is None else estimate_probes(item, seen)
     if probing:
         yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
     if found is not None or judging is not None or playing:
-        needed.append(_min_use(found, judging, calls, (*playing, *probing)))
+        own_and_judges = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges))
+        models = (*own_and_judges, *searching, *playing, *probing)
+        usd = math.fsum(model.low_usd or 0.0 for model in models)
+        needed.append(_MinUse(usd, sum(model.prompt_tokens.low for model in models)))
 
 
 class _MinUse(Struct, frozen=True):
@@ -151,43 +146,20 @@ class _MinUse(Struct, frozen=True):
     tokens: int
 
 
-def _min_use(
-    estimate: OwnEstimate | None,
-    judging: JudgingEstimate | None,
-    calls: Sequence[PlannedCalls],
-    others: Sequence[ModelEstimate],
-) -> _MinUse:
-    models = (
-        *(() if estimate is None else (estimate.model,)),
-        *(() if judging is None else judging.judges),
-        *others,
-    )
-    return _MinUse(
-        math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
-        sum(model.prompt_tokens.low for model in models) + sum(each.prompt_tokens[0] for each in calls),
-    )
+def _planned_estimate(planned: PlannedCalls) -> ModelEstimate:
+    calls, prompts = Range(*planned.calls), Range(*planned.prompt_tokens)
+    return model_estimate(planned.model, calls, prompts, planned.answer_tokens)
 
 
-def _price_range(calls: PlannedCalls) -> tuple[float | None, float | None]:
-    """Return the minimum and maximum list price in US dollars; None for an unknown price."""
-    account, name = calls.model.account, calls.model.name
-    low, high = calls.prompt_tokens
-    return (
-        model_price(account, name, Tokens(low, 0)),
-        model_price(account, name, Tokens(high, calls.answer_tokens)),
-    )
-
-
-def _search_line(planned: Sequence[PlannedCalls]) -> str:
+def _search_line(planned: Sequence[PlannedCalls], estimates: Sequence[ModelEstimate]) -> str:
     """Return a phrase for the plan about the model calls for document search."""
-    parts = []
-    for each in planned:
-        if each.per_search:
-            continue
-        calls, tokens = Range(*each.calls), Range(*each.prompt_tokens)
-        counted = f"{calls} {pluralize(calls.high, 'call')} of {_model_label(each)} for {each.purpose}"
-        parts.append(f"{counted}, about {tokens} tokens, {_price_phrase(*_price_range(each))}")
-    often = [f"{_model_label(each)} for {each.purpose}" for each in planned if each.per_search]
+    named = [f"{_shown_label(model)} for {each.purpose}" for each, model in zip(planned, estimates, strict=True)]
+    parts = [
+        _calls_phrase(model, name, "tokens")
+        for each, model, name in zip(planned, estimates, named, strict=True)
+        if not each.per_search
+    ]
+    often = [name for each, name in zip(planned, named, strict=True) if each.per_search]
     words = f"documents, before the first case: {'; '.join(parts)}" if parts else "documents"
     return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
 
@@ -203,20 +175,20 @@ def estimate_users(suite: Run) -> Sequence[ModelEstimate]:
 
 def _models_phrase(estimates: Sequence[ModelEstimate]) -> str:
     """Return a phrase for the plan about the calls of models."""
-    parts = []
-    for model in estimates:
-        counted = f"{model.calls} {pluralize(model.calls.high, 'call')} of {one_line(model.label, 80)}"
-        price = _price_phrase(model.low_usd, model.high_usd)
-        parts.append(f"{counted}, about {model.prompt_tokens} prompt tokens, {price}")
-    return "; ".join(parts)
+    return "; ".join(_calls_phrase(model, one_line(model.label, 80), "prompt tokens") for model in estimates)
 
 
-def _price_phrase(low: float | None, high: float | None) -> str:
-    return "price unknown" if low is None or high is None else f"from {format_dollars(low)} to {format_dollars(high)}"
+def _calls_phrase(model: ModelEstimate, name: str, tokens: str) -> str:
+    price = "price unknown"
+    if model.low_usd is not None and model.high_usd is not None:
+        price = f"from {format_dollars(model.low_usd)} to {format_dollars(model.high_usd)}"
+    calls = f"{model.calls} {pluralize(model.calls.high, 'call')} of {name}"
+    return f"{calls}, about {model.prompt_tokens} {tokens}, {price}"
 
 
-def _model_label(calls: PlannedCalls) -> str:
-    return f"{calls.model.provider}/{one_line(calls.model.name, 80)}"
+def _shown_label(model: ModelEstimate) -> str:
+    provider, _, name = model.label.partition("/")
+    return f"{provider}/{one_line(name, 80)}"
 
 
 def _confirmation_line(suite: Run) -> str:
@@ -250,10 +222,9 @@ def _model_words(suite: Run, estimate: OwnEstimate | None, *, has_calls: bool) -
         calls = "" if has_calls else "no model calls: "
         return f"{cases}, {calls}{one_line(describe_target(suite.target), 200)} answers"
     model = estimate.model
-    provider, _, name = model.label.partition("/")
     line = (
         f"{cases}, {estimate.trials} {pluralize(estimate.trials.high, 'trial')}: at least {model.calls.low:,} "
-        f"{pluralize(model.calls.low, 'call')} of {provider}/{one_line(name, 80)}, "
+        f"{pluralize(model.calls.low, 'call')} of {_shown_label(model)}, "
         f"about {model.prompt_tokens} prompt tokens, "
     )
     if model.low_usd is None or model.high_usd is None:

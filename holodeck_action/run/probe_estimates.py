@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
 from holodeck_action.llm.providers import ModelPlan
-from holodeck_action.llm.usage import list_price
 from holodeck_action.metrics.judging.verdicts import TIMES_ASKED
 from holodeck_action.record.judge_probe import JudgeProbe
-from holodeck_action.run.estimates import QUESTION_TOKENS, ModelEstimate, Range
+from holodeck_action.run.estimates import QUESTION_TOKENS, ModelEstimate, Range, model_estimate
 from holodeck_action.run.judge_probes import planned_exams
 from holodeck_action.run.run import Run
 from holodeck_action.scoring.exams import ATTEMPTS
@@ -45,11 +43,5 @@ def estimate_probes(open_suite: Run, seen: Mapping[str, JudgeProbe]) -> tuple[Mo
 def _estimate(plan: ModelPlan, calls: int, prompt_tokens: int) -> ModelEstimate:
     longest = plan.settings.get("max_tokens")
     most = longest if isinstance(longest, int) else COMPLETION_GUESS
-    return ModelEstimate(
-        f"{plan.provider}/{plan.name}",
-        Range(calls, _MOST_TIMES * calls),
-        Range(prompt_tokens, _MOST_TIMES * prompt_tokens),
-        most,
-        list_price(plan.account, plan.name, Tokens(prompt_tokens, 0)),
-        list_price(plan.account, plan.name, Tokens(_MOST_TIMES * prompt_tokens, _MOST_TIMES * calls * most)),
-    )
+    prompts = Range(prompt_tokens, _MOST_TIMES * prompt_tokens)
+    return model_estimate(plan, Range(calls, _MOST_TIMES * calls), prompts, _MOST_TIMES * calls * most, most)

@@ -116,7 +116,7 @@ def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Cal
     prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded)
     if flags.dry_run or prepared.settings.calls.mode != "replay":
         stream = caller.stdout if flags.dry_run else caller.stderr
-        stream.writelines(f"{line}\n" for line in plan_lines([[prepared]], flags))
+        stream.writelines(f"{line}\n" for line in plan_lines([[prepared]]))
         stream.flush()
     if flags.dry_run:
         return ExitCode.PASSED

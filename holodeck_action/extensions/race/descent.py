@@ -131,7 +131,7 @@ class Descent:
         wanted = [each for race in every for each in race.to_open([None] * len(race.items))]
         suites = open_suites(wanted, siblings=True, host=self.host)
         with closing(suites):
-            yield from planned_calls(suites, self._flags)
+            yield from planned_calls(suites)
         trials = [len(race.items) * sum(case.repeat for case in race.cases) for race in every]
         cycles = 1 if len(races) == 1 else plan.cycles
         yield (

@@ -103,7 +103,7 @@ def run_command(
 def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
     suites = _open(race, [None] * len(race.items), flags)
     with closing(suites):
-        caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites, flags))
+        caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites))
         caller.stdout.flush()
 
 
@@ -112,12 +112,12 @@ def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags)
     return open_suites(race.to_open(folders), budget, resume=flags.resume, siblings=True)
 
 
-def _plan(race: PreparedRace, suites: Sequence[Run], flags: Flags) -> list[str]:
+def _plan(race: PreparedRace, suites: Sequence[Run]) -> list[str]:
     """Return the lines of the plan, which counts the calls of all variants as if no variant were dropped."""
     trials = len(race.items) * sum(case.repeat for case in race.cases)
     cases = count_phrase(len(race.cases), "case")
     total = f"plan: race of {len(race.items)} variants for {race.objective}: {cases}, at most {trials:,} trials"
-    return [*planned_calls(suites, flags), f"{total}; variants that are dropped need fewer"]
+    return [*planned_calls(suites), f"{total}; variants that are dropped need fewer"]
 
 
 def _race(
@@ -138,7 +138,7 @@ def _race(
     with closing(suites):
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
         if calls_models(suites):
-            caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, flags))
+            caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites))
             caller.stderr.flush()
         done, journals = run_variants(race, suites, caller)
     outcome = conclude_race(

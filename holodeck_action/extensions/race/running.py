@@ -63,10 +63,10 @@ def calls_models(suites: Sequence[Run]) -> bool:
     return any(ready.resources.wire is not None and ready.settings.calls.mode != "replay" for ready in suites)
 
 
-def planned_calls(suites: Sequence[Run], flags: Flags) -> Iterator[str]:
+def planned_calls(suites: Sequence[Run]) -> Iterator[str]:
     """Return the lines of the plan of suites, which counts the calls of all of them as if none were dropped."""
     # Variants with equal judges share their probes.
-    return plan_lines([suites], flags, [{}])
+    return plan_lines([suites], [{}])
 
 
 def run_variants(
