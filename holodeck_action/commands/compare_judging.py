@@ -16,7 +16,6 @@ from holodeck_action.record.result_files import Results, results_path
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.loading import SuiteContext, load_one_suite, with_lines
-from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.flags import MODEL_CALLS, SETTINGS
@@ -79,8 +78,7 @@ def _judge_answers(judge: str, base: Record, head: ComparedRun, flags: Flags, ca
 
     # The gates are those of the comparison.
     item = _prepare(judge, head.place, head.results, caller.suite_context(flags))
-    shared = make_budget(flags.max_cost_usd, flags.max_tokens)
-    (ready,) = open_suites([item], shared)
+    (ready,) = open_suites([item])
     plan = "".join(f"{line}\n" for line in plan_lines([[item]]))
     if flags.dry_run:
         asyncio.run(ready.close())

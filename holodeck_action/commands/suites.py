@@ -81,7 +81,7 @@ def evaluate(suites: Sequence[Run], ui: Ui) -> Outcome:
         _make_folders(suites, ui)
         shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
         with ui.progress.phase("preparing targets and judges"):
-            opened = open_suites(suites, shared, resume=flags.resume)
+            opened = open_suites(suites, shared)
         scope.enter_context(closing(opened))
         stages = stages_of([item.suite for item in suites], flags)
         _clear_and_start_journals(opened, ui)
@@ -176,8 +176,7 @@ def _show_plan(suites: Sequence[Run], ui: Ui) -> Outcome:
     for item in suites:
         if isinstance(item.base, MissingBase):
             ui.note(item.base.reason)
-    shared = make_budget(ui.flags.max_cost_usd, ui.flags.max_tokens, suites[0].shards)
-    opened = open_suites(suites, shared)
+    opened = open_suites(suites)
     with closing(opened):
         # Without the base's record, which is fetched when the run begins.
         plan = _plan_text(opened)

@@ -82,7 +82,6 @@ def open_suites(
     wanted: Sequence[Run],
     shared_budget: Budget | None = None,
     *,
-    resume: bool = False,
     siblings: bool = False,
     host: Run | None = None,
 ) -> list[Run]:
@@ -90,8 +89,7 @@ def open_suites(
 
     Args:
         wanted: the runs, with their folders and bases.
-        shared_budget: budget of all runs together.
-        resume: whether to read the journals of an interrupted run.
+        shared_budget: budget of all runs together; None to use that of the command line.
         siblings: whether the runs are variants of one suite, which run at the same time over one wire with one
             budget; the first decides the settings of both.
         host: open run, closed last, whose wire and budgets the siblings share; None to share the first one's.
@@ -99,7 +97,8 @@ def open_suites(
     Raises:
         ConfigurationError: the problems of all suites.
     """
-    runs: list[Run] = []
+    flags, runs = wanted[0].flags, list[Run]()
+    budget = shared_budget or make_budget(flags.max_cost_usd, flags.max_tokens, wanted[0].shards)
     receivers = Receivers()
     problems: list[str | LocatedProblem] = []
     for item in wanted:
@@ -111,12 +110,12 @@ def open_suites(
             if shared is not None and not runs:
                 # Files are closed with the variants.
                 shared = replace(shared, files=_case_files(item, redactor))
-            runs.append(_open(replace(item, base=None), redactor, shared_budget, receivers, shared))
-            runs[-1] = run = _identify(runs[-1], resume=resume)
+            runs.append(_open(replace(item, base=None), redactor, budget, receivers, shared))
+            runs[-1] = run = _identify(runs[-1])
             agent = run.resources.agent
             if agent is not None and not siblings:
                 problems += unreported_gates(run, run.settings.gates, agent, run.target)
-            runs[-1] = replace(run, base=_open_base(run, item.base, receivers, resume=resume))
+            runs[-1] = replace(run, base=_open_base(run, item.base, receivers))
         except TargetError as error:
             problems += (map_texts(problem, redactor.text) for problem in item.target_problems(error))
         except JournalError as error:
@@ -150,7 +149,7 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
 
 
 def _open_base(
-    run: Run, base: Run | FoundBase | MissingBase | None, receivers: Receivers, *, resume: bool
+    run: Run, base: Run | FoundBase | MissingBase | None, receivers: Receivers
 ) -> Run | FoundBase | MissingBase | None:
     """Open the base that runs with a suite; return another one unchanged.
 
@@ -168,7 +167,7 @@ def _open_base(
         grading = {f"beside_{name}": run.identity.get(name) for name in ("cases", "code")}
         folder = None if run.folder is None else run.folder / BASE_FOLDER
         inputs = {"commit": base.as_base.run.commit, **grading}
-        return _identify(replace(opened, folder=folder, inputs=inputs), resume=resume)
+        return _identify(replace(opened, folder=folder, inputs=inputs))
     except TargetError as error:
         problems = [map_texts(problem, redactor.text) for problem in base.target_problems(error)]
         if base.as_base.required:
@@ -244,7 +243,7 @@ def _make_charges(target: AnyTarget, agent: Agent, budgets: Sequence[Budget]) ->
     return Charges(budgets)
 
 
-def _identify(run: Run, *, resume: bool) -> Run:
+def _identify(run: Run) -> Run:
     """Return a run with its identity, and with the finished trials of an interrupted run; unchanged without a folder.
 
     Raises:
@@ -262,7 +261,7 @@ def _identify(run: Run, *, resume: bool) -> Run:
     shard = {} if run.part is None else {"shard": str(run.part.shard), "split": run.part.shard.split}
     identity = run.redactor.value({**identified, **shard, **run.inputs})
     resumed = run.resumed
-    if resume:
+    if run.flags.resume:
         resumed = read_for_resume(run.folder / JOURNAL_FILE, identity, run.resources.used.changed_files)
     known = {"the settings of the target": str(identified["target_digest"]), **digests}
     if environment is not None:

@@ -22,7 +22,6 @@ from holodeck_action.record.judge_card import CARD_FILE, Estimate, JudgeCard
 from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_one_suite
-from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -120,8 +119,7 @@ def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Cal
         stream.flush()
     if flags.dry_run:
         return ExitCode.PASSED
-    budget = make_budget(flags.max_cost_usd, flags.max_tokens)
-    answered = judge_labels(labels, metric, prepared, budget, caller.stderr)
+    answered = judge_labels(labels, metric, prepared, caller.stderr)
     return _deliver_card(options, labels, answered, LIVE_SOURCE, caller)
 
 

@@ -53,7 +53,7 @@ from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.text.plain import cut, one_line
 
 if TYPE_CHECKING:
-    from holodeck_action.llm.limits.budget import Budget
+    pass
 
 _LABEL_FILE = FileInput(path="labels", type="text")
 """Placeholder file of a case: its text comes from the `context` column of the labels."""
@@ -127,20 +127,19 @@ def prepare_labels(
     return check_stored(labels.file, loaded, stored, settings), labels, specs[0].label
 
 
-def judge_labels(labels: Labels, metric: str, suite: Run, budget: Budget | None, stderr: TextIO) -> JudgedLabels:
+def judge_labels(labels: Labels, metric: str, suite: Run, stderr: TextIO) -> JudgedLabels:
     """Return the judge's evaluations of all labelled answers.
 
     Args:
         labels: the labels from `prepare_labels`.
         metric: name of the metric.
         suite: the suite from `prepare_labels`.
-        budget: a budget in addition to the suite's; None if there is no further limit.
         stderr: stream for notes.
 
     Raises:
         ConfigurationError: the connection to the judge cannot be set up.
     """
-    (opened,) = open_suites([suite], budget)
+    (opened,) = open_suites([suite])
 
     def note(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")

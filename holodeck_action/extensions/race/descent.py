@@ -44,7 +44,6 @@ from holodeck_action.record.record import Record
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import Journal
-from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import closing, open_suites
 from holodeck_action.suite.identity import slug
 from holodeck_action.suite.values import Case
@@ -112,9 +111,8 @@ class Descent:
         self._plan, self._folder = plan, folder
         self._claims, self._caller, self._runner = claims, caller, runner
         self._flags = plan.suite.loaded.flags
-        budget = make_budget(self._flags.max_cost_usd, self._flags.max_tokens)
         as_it_is = plan.suite.race([Variant("as it is", {})], plan.raced)
-        (self.host,) = open_suites(as_it_is.to_open([None]), budget, siblings=True)
+        (self.host,) = open_suites(as_it_is.to_open([None]), siblings=True)
         self._redact = self.host.redactor.text
         self._started, self._begun = datetime.now(UTC), time.monotonic()
         self._base: dict[str, Value] = {}
@@ -236,8 +234,7 @@ class Descent:
     ) -> tuple[Finished, Sequence[GivenPath], Mapping[str, Conclusion]]:
         folders = variant_folders(race, folder)
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), self._claims, self._caller)
-        resume = self._flags.resume
-        suites = open_suites(race.to_open(folders), resume=resume, siblings=True, host=self.host)
+        suites = open_suites(race.to_open(folders), siblings=True, host=self.host)
         limit = self._flags.run_timeout_s
         remaining = None if limit is None else limit - (time.monotonic() - self._begun)
         with closing(suites):

@@ -36,7 +36,6 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
-from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import closing, open_suites
 from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import flags_from
@@ -101,15 +100,10 @@ def run_command(
 
 
 def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
-    suites = _open(race, [None] * len(race.items), flags)
+    suites = open_suites(race.to_open([None] * len(race.items)), siblings=True)
     with closing(suites):
         caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites))
         caller.stdout.flush()
-
-
-def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags) -> list[Run]:
-    budget = make_budget(flags.max_cost_usd, flags.max_tokens)
-    return open_suites(race.to_open(folders), budget, resume=flags.resume, siblings=True)
 
 
 def _plan(race: PreparedRace, suites: Sequence[Run]) -> list[str]:
@@ -133,7 +127,7 @@ def _race(
     started, begun = datetime.now(UTC), time.monotonic()
     folders = variant_folders(race, folder)
     # Opened first, so that a race that cannot start creates no folder.
-    suites = _open(race, folders, flags)
+    suites = open_suites(race.to_open(folders), siblings=True)
     redact, place = suites[0].redactor.text, suites[0].display_folder
     with closing(suites):
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
