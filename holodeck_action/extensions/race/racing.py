@@ -37,7 +37,6 @@ from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.open_suites import closing, open_suites
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.run import Run
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -92,14 +91,14 @@ def run_command(
             install(needed_extras(loaded.suite, loaded.environ, flags))
             race = prepare_race(loaded, variants, values["objective"])
         if flags.dry_run:
-            _print_plan(race, flags, caller)
+            _print_plan(race, caller)
             return None, folder
         limits = Limits(values["max_cost_per_case"], values["max_p95_ms"])
         with progress.phase(f"racing {len(variants)} variants"):
-            return _race(race, flags, folder, limits, claims, caller, cheapest=values["cheapest"]), folder
+            return _race(race, folder, limits, claims, caller, cheapest=values["cheapest"]), folder
 
 
-def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
+def _print_plan(race: PreparedRace, caller: Caller) -> None:
     suites = open_suites(race.to_open([None] * len(race.items)), siblings=True)
     with closing(suites):
         caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites))
@@ -116,7 +115,6 @@ def _plan(race: PreparedRace, suites: Sequence[Run]) -> list[str]:
 
 def _race(
     race: PreparedRace,
-    flags: Flags,
     folder: GivenPath,
     limits: Limits,
     claims: Claims,
@@ -143,7 +141,7 @@ def _race(
     )
     try:
         concluded = write_variants(folders, done, place, caller)
-        write_outcome(outcome, concluded, folder, caller, html=flags.html)
+        write_outcome(outcome, concluded, folder, caller, html=race.items[0].flags.html)
     except OSError as error:
         caller.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; --resume repeats no call\n"
