@@ -97,7 +97,8 @@ def open_suites(
     Raises:
         ConfigurationError: the problems of all suites.
     """
-    flags, runs = wanted[0].flags, list[Run]()
+    flags = wanted[0].flags
+    runs: list[Run] = []
     budget = shared_budget or make_budget(flags.max_cost_usd, flags.max_tokens, wanted[0].shards)
     receivers = Receivers()
     problems: list[str | LocatedProblem] = []

@@ -94,7 +94,8 @@ def plan_lines(groups: Sequence[Sequence[Run]], seen: Sequence[Mapping[str, Judg
 def _plan_lines(groups: Sequence[Sequence[Run]], probed: Sequence[Mapping[str, JudgeProbe] | None]) -> Iterator[str]:
     needed: list[_MinUse] = []
     for group, seen in zip(groups, probed, strict=True):
-        first, together = group[0], list[_MinUse]()
+        first = group[0]
+        together: list[_MinUse] = []
         for item in group:
             yield from _suite_lines(item, None if item is not first else seen, together)
         if together:
@@ -133,8 +134,11 @@ def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[
     if probing:
         yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
     if found is not None or judging is not None or playing:
-        own_and_judges = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges))
-        models = (*own_and_judges, *searching, *playing, *probing)
+        models = [*searching, *playing, *probing]
+        if found is not None:
+            models.append(found.model)
+        if judging is not None:
+            models += judging.judges
         usd = math.fsum(model.low_usd or 0.0 for model in models)
         needed.append(_MinUse(usd, sum(model.prompt_tokens.low for model in models)))
 
