@@ -18,7 +18,6 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.open_suites import start_journals
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.plan import plan_lines
 from holodeck_action.run.run import Run
 from holodeck_action.run.signals import run_to_end
