@@ -85,6 +85,7 @@ def job_summary(
     outcome: Outcome, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
 ) -> str:
     """Return the job summary, at most `max_bytes` bytes: each suite's report, or why it is missing, and the channels.
+    Suites that passed come last.
 
     The summary begins with notices about outdated comments and, if there are several suites, about gates that are less
     strict than those of the base. `run` is the URL of the run whose artifacts may contain the viewer's page; None if no
@@ -107,14 +108,14 @@ def job_summary(
     if outcome.not_run:
         where = f"\n⏹️ Not run: {cell(', '.join(outcome.not_run), 1000)}\n{where}"
         max_bytes -= _NOT_RUN_RESERVE
-    reports = [suite.report for suite in outcome.suites]
+    reports = sorted((suite.report for suite in outcome.suites), key=lambda report: report.outcome == "passed")
     # The report of a single suite begins with them itself.
     texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
     max_bytes -= len("".join(texts).encode())
-    for left, suite in zip(range(len(outcome.suites), 0, -1), outcome.suites, strict=True):
+    for left, report in zip(range(len(reports), 0, -1), reports, strict=True):
         share = max_bytes // left - 1
         # Problems of the template are in the log already, from rendering report.md.
-        text = markdown_report(suite.report, template, lambda _: None, SizeLimit(share, share))
+        text = markdown_report(report, template, lambda _: None, SizeLimit(share, share))
         texts.append(text + "\n")
         max_bytes -= len(texts[-1].encode())
     return "".join([published.stale_notice, *texts, where])
