@@ -9,7 +9,6 @@ from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import check_links, write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.run.options.action_inputs import Flags
 from holodeck_action.run.run import Run
 from holodeck_action.run.ui import Ui
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -19,15 +18,12 @@ if TYPE_CHECKING:
     from holodeck_action.decide.compare.winner import Winner
 
 
-def check_blessing(suites: Sequence[Run], flags: Flags) -> None:
-    """Check that the run has a single suite, and that the file's folder exists; without `--bless`, do nothing.
+def check_blessing(file: GivenPath, suites: Sequence[Run]) -> None:
+    """Check that the run has a single suite, and that the folder of the file of `--bless` exists.
 
     Raises:
         ConfigurationError: several suites are to run, the file's folder does not exist, or the path is a folder.
     """
-    file = flags.bless
-    if file is None or flags.dry_run:
-        return
     if len(suites) > 1:
         raise ConfigurationError(
             [f"--bless {file}: {len(suites)} suites are to run, but only one suite can be blessed; give one suite"]

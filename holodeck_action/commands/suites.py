@@ -65,7 +65,8 @@ def evaluate(suites: Sequence[Run], ui: Ui) -> Outcome:
         FolderError: another run is writing to the folder.
     """
     flags = ui.flags
-    check_blessing(suites, flags)
+    if flags.bless is not None and not flags.dry_run:
+        check_blessing(flags.bless, suites)
     sharded = flags.shard is not None
     with ExitStack() as scope:
         job = scope.enter_context(ui.caller.job())
@@ -132,7 +133,6 @@ def _with_bases(suites: Sequence[Run], job: Job, ui: Ui, scope: ExitStack) -> Se
     Raises:
         ConfigurationError: a base cannot be run.
     """
-    bases: Sequence[Run | MissingBase | None]
     if any(item.settings.baseline.source == MERGE_BASE for item in suites):
         from holodeck_action.run.bases.commit_trees import CommitTrees
         from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
@@ -141,10 +141,8 @@ def _with_bases(suites: Sequence[Run], job: Job, ui: Ui, scope: ExitStack) -> Se
         scope.enter_context(raise_on_signals(ui.caller.signals))
         trees = scope.enter_context(CommitTrees(job))
         with ui.progress.phase("loading the merge base"):
-            bases = suites_at_merge_base(suites, job, trees)
-    else:
-        bases = load_base_suites(suites)
-    return [replace(item, base=base) for item, base in zip(suites, bases, strict=True)]
+            return suites_at_merge_base(suites, job, trees)
+    return suites if ui.flags.compared_with is None else load_base_suites(suites)
 
 
 def _balance_shard(suite: Run) -> Run:

@@ -25,8 +25,7 @@ def cases_to_confirm(head: Run) -> Sequence[str]:
     """Return the ids of the regressed and undecided cases of a run with its base that get further trials, worst first;
     empty if the exit code is certain.
     """
-    settings = head.settings.baseline
-    if not head.confirms_regressions or head.record.certain is not None:
+    if head.record.certain is not None:
         return ()
     head = join_sides([complete(side) for side in head.sides])
     if any(side.record.stopped is not None and side.record.run.shard is None for side in head.sides):
@@ -39,7 +38,7 @@ def cases_to_confirm(head: Run) -> Sequence[str]:
         return ()
     regressed = [*changed_ids(comparison.regressed)][: count_gating(comparison.regressed)]
     undecided = [case.id for case in comparison.undecided if not case.quarantined]
-    return [*regressed, *undecided][: settings.confirm.cases]
+    return [*regressed, *undecided][: head.settings.baseline.confirm.cases]
 
 
 async def ask_again(side: Run, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop) -> Run:

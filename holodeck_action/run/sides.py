@@ -116,7 +116,8 @@ async def _probe_judges(sides: Sequence[Run], pool: WorkerPool, stop: Stop, ui: 
 
 async def _confirm(sides: Sequence[Run], trials: Sequence[Trials], slots: Slots, stop: Stop, ui: Ui) -> Sequence[Run]:
     """Run further trials of the cases that got worse, and return the sides with these trials in their records."""
-    ids = [] if stop.draining else cases_to_confirm(join_sides(sides))
+    confirms = sides[0].confirms_regressions and not stop.draining
+    ids = cases_to_confirm(join_sides(sides)) if confirms else ()
     if not ids:
         return sides
     more = sides[0].settings.baseline.confirm.trials

@@ -32,20 +32,18 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 
-def load_base_suites(suites: Sequence[Run]) -> Sequence[Run | None]:
-    """Return the base of each suite, ready to run; None for each if the command line requests no base.
+def load_base_suites(suites: Sequence[Run]) -> Sequence[Run]:
+    """Return the suites, each with the base that the command line requests, ready to run.
 
     Raises:
         ConfigurationError: the base cannot be run.
     """
-    flags = suites[0].flags
-    if flags.compared_with is None:
-        return [None] * len(suites)
-    if flags.against is not None and len(suites) > 1:
+    against = suites[0].flags.against
+    if against is not None and len(suites) > 1:
         raise ConfigurationError(
-            [f"--against {flags.against}: {len(suites)} suites are run, but only one can be compared; name one"]
+            [f"--against {against}: {len(suites)} suites are run, but only one can be compared; name one"]
         )
-    return [_load_base_suite(item) for item in suites]
+    return [structs.replace(item, base=_load_base_suite(item)) for item in suites]
 
 
 def _load_base_suite(prepared_suite: Run) -> Run:

@@ -25,10 +25,10 @@ from holodeck_action.suite.model.targets import AnyTarget, HttpTarget
 from holodeck_action.targets.factory import describe_target
 
 
-def suites_at_merge_base(suites: Sequence[Run], job: Job, trees: CommitTrees) -> Sequence[Run | MissingBase | None]:
-    """Return the base of each suite that is to be compared with its merge base; None for each other suite.
+def suites_at_merge_base(suites: Sequence[Run], job: Job, trees: CommitTrees) -> Sequence[Run]:
+    """Return the suites; those that are to be compared with their merge base have it as their base.
 
-    A base that cannot run is returned as a `MissingBase` with the reason.
+    For a base that cannot run there is a `MissingBase` with the reason.
 
     Args:
         suites: the suites.
@@ -36,7 +36,9 @@ def suites_at_merge_base(suites: Sequence[Run], job: Job, trees: CommitTrees) ->
         trees: writes the files of the commit.
     """
     return [
-        _prepare_base_suite(item, job, trees) if item.settings.baseline.source == MERGE_BASE else None
+        replace(item, base=_prepare_base_suite(item, job, trees))
+        if item.settings.baseline.source == MERGE_BASE
+        else item
         for item in suites
     ]
 
