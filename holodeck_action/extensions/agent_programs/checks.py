@@ -400,7 +400,7 @@ class CommandConditions(FormatModel):
     run: NonBlank
     """The command, for a POSIX shell. Example: `pytest -q tests/hidden`."""
     hidden: WorkspacePath | None = None
-    """A folder or file beside agent.yaml that is copied into the tree first, and that the agent never sees. Example:
+    """A folder or file beside agent.yaml that is copied into the tree last, and that is never in the workspace. Example:
     `hidden`."""
     exit: Annotated[Integer, Field(ge=0, le=255)] = 0
     """The expected exit code. Example: `0`."""
