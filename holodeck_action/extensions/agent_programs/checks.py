@@ -5,6 +5,7 @@ They read the facts that the session stored in the reply's metadata, so that sto
 
 from __future__ import annotations
 
+import json
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, NonBlank, Number, WrittenText
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.yaml.reading import read_foreign_yaml
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -273,16 +275,18 @@ def _as_json(path: str, text: str) -> str:
         ValueError: the file cannot be parsed; the message is the reason.
     """
     if path.endswith((".yaml", ".yml")):
-        import yaml
-
-        try:
-            return canonical_json(yaml.safe_load(text)).decode()
-        except (yaml.YAMLError, TypeError, RecursionError) as error:
-            raise ValueError(str(error).partition("\n")[0]) from None
+        document = read_foreign_yaml(Foreign.of_text(text), file=path)
+        if document.problems:
+            raise ValueError(document.problems[0])
+        return json.dumps(document.root)
     if path.endswith(".toml"):
         import tomllib
 
-        return canonical_json(tomllib.loads(text)).decode()
+        try:
+            # Dates become text, as in YAML.
+            return json.dumps(tomllib.loads(text), default=str)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
     return text
 
 
@@ -400,7 +404,7 @@ class CommandConditions(FormatModel):
     run: NonBlank
     """The command, for a POSIX shell. Example: `pytest -q tests/hidden`."""
     hidden: WorkspacePath | None = None
-    """A folder or file beside agent.yaml that is copied into the tree last, and that is never in the workspace. Example:
+    """A folder or file beside agent.yaml that is copied into the tree last, and is never in the workspace. Example:
     `hidden`."""
     exit: Annotated[Integer, Field(ge=0, le=255)] = 0
     """The expected exit code. Example: `0`."""

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.trajectory import Call, Tokens, Trajectory
 from holodeck_action.targets.protocol import PartialTurn, Reply
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.text.plain import cut
+
+_SHARE = 4
+"""Which part of a reply the results of calls may take: a fourth, in characters of up to three bytes."""
 
 
 def reply_of(
@@ -27,11 +33,12 @@ def reply_of(
         workspace: absolute path of the workspace; paths in arguments become relative to it.
         target: the target.
         max_bytes: maximum bytes of the reply.
-        redact: removes secrets from the reason of an error.
+        redact: removes secrets from what is cut.
 
     Raises:
-        AgentError: the reply is too large, or a value in it is not allowed.
+        AgentError: the reply is too large, although results of calls were cut, or a value in it is not allowed.
     """
+    trajectory = _with_short_results(trajectory, max_bytes // _SHARE, redact)
     about = _about(trajectory, target, trajectory.ended.how)
     mapping = {**_facts(trajectory, workspace), "metadata": {"agent": about}}
     match trajectory.ended.how:
@@ -43,6 +50,19 @@ def reply_of(
             reason = Foreign.of_text(f"{target.agent} {trajectory.ended.reason}").short_line(redact)
             mapping["error"] = {"message": reason, "kind": how}
     return reply_from_mapping(mapping, max_bytes=max_bytes)
+
+
+def _with_short_results(trajectory: Trajectory, most_bytes: int, redact: Redact) -> Trajectory:
+    """Return the trajectory with its longest results of calls cut if all together are larger than `most_bytes`."""
+    calls = trajectory.calls or ()
+    if sum(len(call.result or "") for call in calls) <= most_bytes:
+        return trajectory
+    most = most_bytes // len(calls)
+    short = tuple(
+        call if len(call.result or "") <= most else replace(call, result=cut(redact(call.result or ""), most))
+        for call in calls
+    )
+    return replace(trajectory, calls=short)
 
 
 def partial_of(trajectory: Trajectory, workspace: Path, target: AgentTarget, changes: Mapping[str, Any]) -> PartialTurn:

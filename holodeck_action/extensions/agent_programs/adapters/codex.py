@@ -107,11 +107,7 @@ def _calls(events: Sequence[Event]) -> Iterator[Call]:
     latest: dict[str, Event] = {}
     for event in events:
         item = mapping_at(event, "item")
-        if str(event.get("type")).startswith("item.") and item.get("type") not in (
-            "agent_message",
-            "error",
-            "reasoning",
-        ):
+        if str(event.get("type")).startswith("item.") and item.get("type") not in _NO_CALLS:
             latest[text_at(item, "id") or ""] = item
     for item in latest.values():
         args = {name: value for name, value in item.items() if name not in _NOT_ARGUMENTS}

@@ -57,7 +57,8 @@ class Copilot(Adapter):
 
     def session_file(self, home: Path, session: str) -> Path | None:
         """Return the file in the trial's home whose lines are read before the stream."""
-        return home / ".copilot" / "session-state" / session / "events.jsonl" if session.isascii() else None
+        is_name = session.replace("-", "").isalnum() and session.isascii()
+        return home / ".copilot" / "session-state" / session / "events.jsonl" if is_name else None
 
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that a stream tells."""
