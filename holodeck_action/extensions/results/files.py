@@ -8,17 +8,22 @@ from typing import Any, NamedTuple
 
 from msgspec import ValidationError, convert
 
-from holodeck_action.extensions.results import promptfoo
+from holodeck_action.extensions.results import inspect_logs, promptfoo
 from holodeck_action.extensions.results.stored import FormatError, StoredResults
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_rest
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
 MOST_BYTES = 200_000_000
 """Maximum size of a results file."""
 _HEAD = 4096
 _OWN = b'"schema_version"'
+_ZIP = b"PK\x03\x04"
 _BLANK = b"\xef\xbb\xbf \t\r\n"
+
+
+_CONSTANT = lazy_pattern(rb"(?<=[:\[,])\s*(?:NaN|-?Infinity)(?=\s*[,}\]])")
 
 
 class Reading(NamedTuple):
@@ -61,11 +66,21 @@ def _lines(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def _is_log(value: Any) -> bool:
+    """Return whether a value is a log of Inspect, as JSON or read from its zip file."""
+    return isinstance(value, inspect_logs.Log) or _has("version", "status", "eval")(value)
+
+
 FORMATS: tuple[Format, ...] = (
     Format(
         "promptfoo JSON",
         _has("evalId", "results"),
         lambda value, how: promptfoo.read_document(convert(value, promptfoo.Document), how.file),
+    ),
+    Format(
+        "Inspect",
+        _is_log,
+        lambda value, how: inspect_logs.read_log(convert(value, inspect_logs.Log), how.file, how.pass_marks),
     ),
     Format(
         "promptfoo JSONL",
@@ -109,17 +124,17 @@ def read_results(path: GivenPath, pass_marks: dict[str, float]) -> StoredResults
             content = read_rest(file, MOST_BYTES)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}") from error
+    zipped = content.parse(lambda data: data.startswith(_ZIP))
     try:
-        value = _lines_or_value(content)
-    except ForeignError:
+        value = inspect_logs.read_archive(content, MOST_BYTES) if zipped else _lines_or_value(content)
+        found = next((each for each in FORMATS if each.fits(value)), None)
+        return None if found is None else found.read(value, Reading(str(path), pass_marks))
+    except ForeignError as error:
+        if zipped:
+            raise FormatError(str(error)) from error
         return None
-    found = next((each for each in FORMATS if each.fits(value)), None)
-    if found is None:
-        return None
-    try:
-        return found.read(value, Reading(str(path), pass_marks))
     except ValidationError as error:
-        raise FormatError(f"is not a valid file of {found.name}: {one_line(str(error), 300)}") from error
+        raise FormatError(f"is not a valid file of its format: {one_line(str(error), 300)}") from error
 
 
 def _lines_or_value(content: Foreign) -> Any:
@@ -132,7 +147,13 @@ def _lines_or_value(content: Foreign) -> Any:
             first = None
         if isinstance(first, dict):
             return _values(lines)
-    return content.json()
+    try:
+        return content.json()
+    except ForeignError as error:
+        if "NaN" not in str(error) and "Infinity" not in str(error):
+            raise
+    # Inspect writes a score that there is none of as NaN, which is not JSON.
+    return content.parse(lambda data: Foreign(_CONSTANT.sub(b"null", data)).json(), ForeignError)
 
 
 def _values(lines: Sequence[Foreign]) -> list[Any]:

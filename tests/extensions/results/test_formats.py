@@ -15,6 +15,7 @@ from tests.extensions.results.conftest import DATA, Shelf
 SAMPLES = {
     "promptfoo JSON": "promptfoo/every.json",
     "promptfoo JSONL": "promptfoo/every.jsonl",
+    "Inspect": "inspect/sums.eval",
 }
 """A file of each format, written by the program itself."""
 PAGE = Path(__file__).parents[3] / "docs" / "results-of-others.md"

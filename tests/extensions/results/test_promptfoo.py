@@ -143,7 +143,7 @@ def test_what_is_unknown_or_contradicts_itself_is_refused_by_name(shelf: Shelf) 
         assert not (shelf.project.folder / "out" / "verdict.json").exists()
 
 
-@pytest.mark.proves("run: --cases --accept-stored --pass-at", "gate: --pass-at")
+@pytest.mark.proves("run: --cases --accept-stored --pass-at")
 def test_options_and_files_that_do_not_fit_are_refused(shelf: Shelf) -> None:
     file = shelf.take("promptfoo/good.json")
     shelf.gate(file)
