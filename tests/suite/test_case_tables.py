@@ -309,14 +309,19 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
         (
             "c.jsonl",
             '{"input": "a", "Expected answer (short)": "b"}',
-            'c.jsonl:1:1: the column "Expected answer (short)" is not a field of a case (allowed: input, '
-            "ground_truth, ground_truths, expected_tools, files, retrieval_context, evaluations, expect, name, turns, "
-            'simulate, id, tags, weight): map it in the policy file, such as columns: {"Expected answer (short)": '
-            'ground_truth}, or null to leave it out; "*": null leaves out all such columns',
+            'c.jsonl:1:1: the column "Expected answer (short)" is not a field of a case: map it in the policy file, '
+            'such as columns: {"Expected answer (short)": ground_truth}, or null to leave it out; "*": null leaves out '
+            "all such columns",
         ),
         ("c.csv", "The question\na\n", 'such as columns: {"The question": input}, or null'),
         ("c.csv", "input,Question\na,b\n", 'such as columns: {"Question": null}, which leaves it out; "*": null'),
-        ("c.csv", "input,Colour\na,b\n", 'such as columns: {"Colour": null}, which leaves it out; "*": null'),
+        (
+            "c.csv",
+            "input,Colour\na,b\n",
+            "(allowed: input, ground_truth, ground_truths, expected_tools, files, retrieval_context, evaluations, expect, "
+            "name, turns, simulate, id, tags, weight): map it in the policy file, such as columns: "
+            '{"Colour": null}, which leaves it out; "*": null',
+        ),
         ("c.json", '[{"question": "a"}]', 'c.json:1:3: test_cases[0].question: unknown key, did you mean "input"?'),
         ("c.parquet", "no", "agent.yaml:5:18: test_cases_file: c.parquet: is not a readable Parquet file: "),
         ("d.parquet", "no", "agent.yaml:5:18: test_cases_file: d.parquet does not exist"),

@@ -87,7 +87,7 @@ class ColumnMap:
     def _unknown_column(self, column: str, name: str) -> str:
         meant = field_meant_by(name)
         field = None if (meant,) in self._names else meant
-        hint = did_you_mean(name, _FIELDS) or f" (allowed: {', '.join(_FIELDS)})"
+        hint = did_you_mean(name, _FIELDS) or ("" if field else f" (allowed: {', '.join(_FIELDS)})")
         proposal = f"{json.dumps(column, ensure_ascii=False)}: {field or 'null'}"
         effect = ", or null to leave it out" if field else ", which leaves it out"
         return (
