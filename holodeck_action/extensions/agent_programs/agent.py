@@ -23,7 +23,13 @@ from holodeck_action.extensions.agent_programs.checks import (
 )
 from holodeck_action.extensions.agent_programs.environment import chosen
 from holodeck_action.extensions.agent_programs.exam import MOST_WRITTEN, add_hidden, make_tree, run_shell
-from holodeck_action.extensions.agent_programs.exam_rules import checks_of, exam_notices, has_exams, hidden_files
+from holodeck_action.extensions.agent_programs.exam_rules import (
+    checks_of,
+    exam_notices,
+    has_exams,
+    hidden_places,
+    holds_suite,
+)
 from holodeck_action.extensions.agent_programs.guard import Guard, library_folders, own_files, tracked_files
 from holodeck_action.extensions.agent_programs.keeping import LeftFiles
 from holodeck_action.extensions.agent_programs.machine import Machine
@@ -44,7 +50,6 @@ from holodeck_action.extensions.agent_programs.workspace import (
     small_text,
     snapshot,
     stored_changes,
-    walk,
 )
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.record import TrialRecord
@@ -105,8 +110,8 @@ class AgentProgram(Agent):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """A sentence if the agent can change an exam that it takes."""
-        return tuple(exam_notices(self._cases))
+        """A sentence if the agent can change an exam that it takes, and one if it can read it."""
+        return tuple(exam_notices(self._cases, self.fixture, self._suite_files))
 
     async def open(self, case: Case, trial: int) -> AgentSession:
         """Make the workspace of a trial; the first call also checks the program."""
@@ -153,10 +158,11 @@ class AgentProgram(Agent):
     def _watch(self) -> Guard:
         machine = self.machine
         tracked = tracked_files(self.checkout.folder, machine.git, machine.git_environ, machine.code)
-        fixture = () if self.fixture is None else (self.fixture / name for name in walk(self.fixture))
-        hidden = hidden_files(self._cases, self.checkout)
+        # Where the suite is, the run writes its results.
+        is_apart = self.fixture is not None and not holds_suite(self.fixture, self._suite_files)
+        whole = [*hidden_places(self._cases, self.checkout), *([self.fixture] if self.fixture and is_apart else [])]
         path = machine.environ["PATH"] if has_exams(self._cases) else ""
-        return Guard([*self._suite_files, *tracked, *fixture, *hidden, *own_files()], library_folders(), path)
+        return Guard([*self._suite_files, *tracked, *own_files()], whole, library_folders(), path)
 
     def changed_file(self) -> Path | None:
         """Return a file of the checkout or of this program that was changed since the run began; None if none was."""

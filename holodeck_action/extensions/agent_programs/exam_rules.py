@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
@@ -14,7 +15,6 @@ from holodeck_action.extensions.agent_programs.checks import (
     WorkspaceCheck,
 )
 from holodeck_action.extensions.agent_programs.texts import WorkspaceTextMetric
-from holodeck_action.extensions.agent_programs.workspace import walk
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
@@ -51,8 +51,13 @@ def check_suite(adapter: Adapter, cases: Sequence[Case], checkout: Checkout) -> 
                 )
 
 
-def exam_notices(cases: Sequence[Case]) -> Iterator[str]:
-    """Yield a sentence if the agent can change an exam that it takes."""
+def exam_notices(cases: Sequence[Case], fixture: Path | None, suite_files: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence if the agent can change an exam that it takes, and one if the suite is in its workspace."""
+    if fixture is not None and holds_suite(fixture, suite_files):
+        yield (
+            "the workspace contains the suite, so that the agent can read what is expected of it: put the files that "
+            "it works with into another folder"
+        )
     found = [case.name or case.id for case in cases if any(map(_has_open_exam, case.turns))]
     if found:
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
@@ -61,6 +66,12 @@ def exam_notices(cases: Sequence[Case]) -> Iterator[str]:
             f"the agent can change its own exam in {names}{more}, such as conftest.py or package.json: add "
             "`changed: {only: [...]}` beside `command`, and no other changes get into the exam"
         )
+
+
+def holds_suite(fixture: Path, suite_files: Iterable[Path]) -> bool:
+    """Return whether a file of a suite is in the folder of a workspace."""
+    root = os.path.realpath(fixture)
+    return any(Path(os.path.realpath(file)).is_relative_to(root) for file in suite_files)
 
 
 def _has_open_exam(turn: Turn) -> bool:
@@ -80,13 +91,11 @@ def _commands(cases: Sequence[Case]) -> Iterator[CommandMetric]:
     return (check for check in checks if isinstance(check, CommandMetric))
 
 
-def hidden_files(cases: Sequence[Case], checkout: Checkout) -> Iterator[Path]:
-    """Yield the hidden files of all commands.
+def hidden_places(cases: Sequence[Case], checkout: Checkout) -> Iterator[Path]:
+    """Yield the files and folders with the hidden files of all commands.
 
     Raises:
-        WorkspaceError: a folder cannot be read.
-        OSError: it is outside of the checkout.
+        OSError: one is outside of the checkout.
     """
     for hidden in {check.command.hidden for check in _commands(cases)} - {None}:
-        place = checkout.resolve(hidden or "")
-        yield from (place / name for name in walk(place)) if place.is_dir() else (place,)
+        yield checkout.resolve(hidden or "")

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import holodeck_action
+from holodeck_action.extensions.agent_programs.workspace import WorkspaceError, walk
 from holodeck_action.workers.bounded_programs import run_program
 from holodeck_action.workers.permission import CodeAllowed
 
@@ -27,15 +28,17 @@ _AT_START = ("sitecustomize.py", "usercustomize.py")
 class Guard:
     """The state of files when a run begins, and which modules are beside them."""
 
-    def __init__(self, paths: Iterable[Path], libraries: Iterable[Path], path: str) -> None:
+    def __init__(self, paths: Iterable[Path], whole: Iterable[Path], libraries: Iterable[Path], path: str) -> None:
         """Note the state.
 
         Args:
             paths: the files.
+            whole: files, and folders of which new files matter, too.
             libraries: folders of installed packages, of which only what Python runs at its start matters.
             path: the PATH of commands in exams, whose programs matter; empty if there are no exams.
         """
-        given = [*paths]
+        self._names = {place: _names(place) for place in whole}
+        given = [*paths, *(place / name for place, names in self._names.items() for name in names)]
         at_start = [folder / name for folder in libraries for name in _AT_START]
         self._states = {path: _state(path) for path in (*given, *at_start)}
         suffixes = {path.parent: _MODULES for path in given} | dict.fromkeys(libraries, _PATH_FILES)
@@ -51,6 +54,9 @@ class Guard:
         for path, state in self._states.items():
             if _state(path) != state:
                 return path
+        for place, names in self._names.items():
+            for name in sorted(_names(place) - names):
+                return place / name
         for folder, (kinds, names) in self._modules.items():
             for name in sorted(_modules(folder, kinds) - names):
                 return folder / name
@@ -60,6 +66,14 @@ class Guard:
             if now != place or _state(place) != state:
                 return now
         return None
+
+
+def _names(place: Path) -> frozenset[str]:
+    """Return the paths of all files in a folder; of a file, that to itself."""
+    try:
+        return frozenset(walk(place)) if place.is_dir() else frozenset(("",))
+    except WorkspaceError:
+        return frozenset()
 
 
 def _programs(path: str) -> Mapping[str, Path]:
