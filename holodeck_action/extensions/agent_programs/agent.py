@@ -21,6 +21,7 @@ from holodeck_action.extensions.agent_programs.checks import (
     CommandMetric,
     WorkspaceCheck,
 )
+from holodeck_action.extensions.agent_programs.confinement import choose_confinement
 from holodeck_action.extensions.agent_programs.environment import chosen
 from holodeck_action.extensions.agent_programs.exam import MOST_WRITTEN, add_hidden, make_tree, run_shell
 from holodeck_action.extensions.agent_programs.exam_rules import (
@@ -80,11 +81,12 @@ class AgentProgram(Agent):
         redact: Redact,
         recorded: RecordedTurns | None,
         cache: Path | None,
+        job: Mapping[str, str],
     ) -> None:
         self.recorded = recorded
         self.target, self.adapter, self.fixture, self.checkout = target, adapter, fixture, checkout
         self.machine, self.max_bytes, self.redact = machine, max_bytes, redact
-        self.cache = cache
+        self.cache, self.job = cache, job
         self._ready: asyncio.Task[None] | None = None
         self._cases = suite.cases
         self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
@@ -128,6 +130,8 @@ class AgentProgram(Agent):
             raise AgentError(f"the workspace cannot be made: {error}", "cannot_start") from None
 
     async def _make_ready(self) -> None:
+        if self.target.confine != "none":
+            await _in_thread(self._confine)
         command = self.target.setup
         if command is not None:
             given = (command, self.fixture, self.machine, self.cache, self.folder, self.redact)
@@ -139,6 +143,14 @@ class AgentProgram(Agent):
             await self._check_itself()
         # Once: what a trial has changed must not be taken for the state before.
         self._guard = await _in_thread(self._watch)
+
+    def _confine(self) -> None:
+        machine = self.machine
+        found = choose_confinement(machine.program, self.adapter.files, self.checkout.folder, self.job, machine.code)
+        if self.target.confine == "require" and found.kind != "bubblewrap":
+            message = "confine: require needs bubblewrap (bwrap), which is not installed or not allowed on this machine"
+            raise AgentError(message, "cannot_start")
+        self.machine = replace(machine, confinement=found)
 
     async def _check_itself(self) -> None:
         machine, adapter = self.machine, self.adapter
@@ -282,7 +294,10 @@ class AgentSession(Session):
         if trajectory.ended == NO_END:
             reason = f"{NO_END.reason}{finished.last_words(agent.redact)}"
             trajectory = replace(trajectory, ended=Ended(NO_END.how, reason))
-        return reply_of(self._of_turn(trajectory), self.workspace, agent.target, agent.max_bytes, agent.redact)
+        confined = agent.machine.confinement.kind
+        return reply_of(
+            self._of_turn(trajectory), self.workspace, agent.target, agent.max_bytes, agent.redact, confined
+        )
 
     async def complete_reply(self, reply: Reply) -> Reply:
         """Return the reply with the facts of the workspace; the commands of the turn's checks run for them."""
@@ -334,12 +349,15 @@ class AgentSession(Session):
         agent, place = self._agent, Path(tempfile.mkdtemp(prefix="exam-", dir=self._folder))
         environ = chosen(agent.machine.environ)
         try:
-            tree, limit_s, code = place / "tree", command.timeout_s, agent.machine.code
-            any_links = agent.target.setup is not None
+            tree, any_links = place / "tree", agent.target.setup is not None
             make_tree(tree, agent.fixture, self.workspace, changed, only, command.hidden, any_links=any_links)
             if command.hidden is not None:
                 add_hidden(tree, command.hidden, agent.checkout)
-            return run_shell(command.run, limit_s, tree, place, environ, code, agent.redact, most_bytes=MOST_WRITTEN)
+            return run_shell(
+                *(command.run, command.timeout_s, tree, place, environ, agent.machine.code, agent.redact),
+                confinement=agent.machine.confinement,
+                most_bytes=MOST_WRITTEN,
+            )
         except (WorkspaceError, OSError) as error:
             return {"problem": str(error)}
         finally:
@@ -365,7 +383,8 @@ class AgentSession(Session):
             done = self._changes()
         except WorkspaceError:
             done = {}
-        return partial_of(self._of_turn(trajectory), self.workspace, agent.target, done)
+        confined = agent.machine.confinement.kind
+        return partial_of(self._of_turn(trajectory), self.workspace, agent.target, done, confined)
 
     async def close(self) -> None:
         """Stop the program, and remove the workspace."""

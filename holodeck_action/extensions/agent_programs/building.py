@@ -68,7 +68,7 @@ def build_agent(
     if recording is not None:
         turns = RecordedTurns(recording, target, "" if fixture is None else tree_digest(fixture))
     return AgentProgram(
-        target, adapter, machine, fixture, suite, checkout, max_bytes, redact, turns, _cache_folder(environ)
+        target, adapter, machine, fixture, suite, checkout, max_bytes, redact, turns, _cache_folder(environ), environ
     )
 
 

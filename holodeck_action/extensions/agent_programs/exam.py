@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.extensions.agent_programs.checks import path_matches
+from holodeck_action.extensions.agent_programs.confinement import Confinement
 from holodeck_action.extensions.agent_programs.program import read_end
 from holodeck_action.extensions.agent_programs.workspace import (
     MOST_BYTES,
@@ -120,6 +121,7 @@ def run_shell(
     code: CodeAllowed,
     redact: Redact,
     *,
+    confinement: Confinement | None = None,
     most_bytes: int | None = None,
 ) -> dict[str, Any]:
     """Run a shell command in a tree.
@@ -132,6 +134,7 @@ def run_shell(
         environ: the whole environment but HOME and TMPDIR.
         code: the permission to start it.
         redact: removes secrets from its output.
+        confinement: how the command is confined, without the network; None if it is not.
         most_bytes: maximum bytes of each file that it writes; None for no limit.
 
     Returns:
@@ -147,8 +150,12 @@ def run_shell(
     with open_new(files[0]) as stdout, open_new(files[1]) as stderr:
         # In blocks of 512 bytes.
         limit = "" if most_bytes is None else f"ulimit -f {most_bytes // 512} || exit 126\n"
+        arguments = [*_SHELL, f"{limit}{command}"]
+        if confinement is not None:
+            confinement.give(outside)
+            arguments = confinement.wrap(arguments, (tree, *map(Path, own.values())), network=False)
         process = KillableProcess(
-            [*_SHELL, f"{limit}{command}"],
+            arguments,
             {**environ, **own},
             code=code,
             folder=tree,

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
+from holodeck_action.extensions.agent_programs.confinement import Confinement
 from holodeck_action.extensions.agent_programs.program import ProgramRun
 from holodeck_action.extensions.agent_programs.workspace import MOST_BYTES, WorkspaceError
 from holodeck_action.record.disk import write_new
@@ -31,12 +32,14 @@ class Machine(Struct, frozen=True):
         git: absolute path of Git; None if it is not installed.
         environ: the variables that the agent gets.
         code: the permission to start programs.
+        confinement: how the agent's program and commands in exam trees are confined.
     """
 
     program: str
     git: str | None
     environ: Mapping[str, str]
     code: CodeAllowed
+    confinement: Confinement = Confinement()
 
     @property
     def git_environ(self) -> dict[str, str]:
@@ -115,4 +118,8 @@ class Machine(Struct, frozen=True):
         """
         own = {"HOME": str(launch.home), "TMPDIR": str(folder / "tmp")}
         environ = {**launch.environ, **adapter.environ(launch), **own}
-        return ProgramRun([self.program, *adapter.arguments(launch)], environ, folder, prompt, max_bytes, self.code)
+        self.confinement.give(folder)
+        self.confinement.give(launch.shared)
+        writable = (launch.workspace, launch.home, folder / "tmp", launch.shared)
+        arguments = self.confinement.wrap([self.program, *adapter.arguments(launch)], writable)
+        return ProgramRun(arguments, environ, folder, prompt, max_bytes, self.code)

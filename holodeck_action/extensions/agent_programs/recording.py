@@ -45,7 +45,9 @@ class RecordedTurns:
         self.replays = recording.replays
         self._entries, self._redactor = recording.entries, recording.redactor
         self._misses = MissExplainer(recording.entries)
-        settings = target.model_dump(mode="json", exclude={"workspace", "self_check", "keep"}, exclude_defaults=True)
+        settings = target.model_dump(
+            mode="json", exclude={"workspace", "self_check", "confine", "keep"}, exclude_defaults=True
+        )
         self._asked = {**settings, "workspace": digest}
 
     def redact(self, text: str) -> str:

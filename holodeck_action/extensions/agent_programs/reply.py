@@ -25,6 +25,7 @@ def reply_of(
     target: AgentTarget,
     max_bytes: int,
     redact: Redact,
+    confined: str,
 ) -> Reply:
     """Return the reply of a turn.
 
@@ -34,12 +35,13 @@ def reply_of(
         target: the target.
         max_bytes: maximum bytes of the reply.
         redact: removes secrets from what is cut.
+        confined: by what the program was confined; `no` if it was not.
 
     Raises:
         AgentError: the reply is too large, although results of calls were cut, or a value in it is not allowed.
     """
     trajectory = _with_short_results(trajectory, max_bytes // _SHARE, redact)
-    about = _about(trajectory, target, trajectory.ended.how)
+    about = _about(trajectory, target, trajectory.ended.how, confined)
     mapping = {**_facts(trajectory, workspace), "metadata": {"agent": about}}
     match trajectory.ended.how:
         case "completed":
@@ -65,20 +67,22 @@ def _with_short_results(trajectory: Trajectory, most_bytes: int, redact: Redact)
     return replace(trajectory, calls=short)
 
 
-def partial_of(trajectory: Trajectory, workspace: Path, target: AgentTarget, changes: Mapping[str, Any]) -> PartialTurn:
+def partial_of(
+    trajectory: Trajectory, workspace: Path, target: AgentTarget, changes: Mapping[str, Any], confined: str
+) -> PartialTurn:
     """Return the known calls, tokens and changes (see `workspace.changes`) of a turn that was stopped."""
     reply = reply_from_mapping({"response": "", **_facts(trajectory, workspace)}, max_bytes=10**9)
-    about = {"agent": _about(trajectory, target, "stopped"), "workspace": changes}
+    about = {"agent": _about(trajectory, target, "stopped", confined), "workspace": changes}
     return PartialTurn(reply.tool_invocations, reply.usage, about)
 
 
-def _about(trajectory: Trajectory, target: AgentTarget, ended: str) -> dict[str, Any]:
+def _about(trajectory: Trajectory, target: AgentTarget, ended: str, confined: str) -> dict[str, Any]:
     return {
         "program": target.agent,
         "version": trajectory.version,
         "ended": ended,
         "skills": None if trajectory.skills is None else list(trajectory.skills),
-        "confined": False,
+        "confined": confined,
     }
 
 

@@ -103,5 +103,12 @@ def _digest(machine: Machine, adapter: Adapter) -> str:
     file = os.path.realpath(machine.program)
     status = os.stat(file)
     state = (status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-    parts = (__version__, adapter.name, file, *map(str, state), machine.environ.get("PATH", ""))
+    parts = (
+        __version__,
+        adapter.name,
+        machine.confinement.kind,
+        file,
+        *map(str, state),
+        machine.environ.get("PATH", ""),
+    )
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

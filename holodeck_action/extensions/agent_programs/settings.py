@@ -44,6 +44,9 @@ class AgentTarget(AddedTarget):
 
     keep: Literal["failed"] | None = None
     """`failed`: keep the files that a trial changed in the run's folder, `workspaces`, if the trial does not pass."""
+    confine: Literal["auto", "require", "none"] = "auto"
+    """How the program is confined: `auto` by bubblewrap where it works, else by its own user where this program is
+    root; `require` by bubblewrap, or no trial runs; `none` not at all. Example: `require`."""
     self_check: Flag = True
     """Whether the program must write a file, run a command and answer before the first case, with a scripted server on
     loopback in place of its model. Once passed, it is not repeated until the program is installed again."""

@@ -43,7 +43,8 @@ def hunt(project: Project, rows: list[dict[str, Any]]) -> Finished:
     ]
     project.suite(cases, evaluations=None)
     names = ["SCENARIO", "OURS", "LIBRARY"]
-    project.policy(target={"agent": "command", "command": "scripted", "workspace": "shop", "env": names})
+    target = {"agent": "command", "command": "scripted", "workspace": "shop", "env": names}
+    project.policy(target={**target, "confine": "none"})
     library = subprocess.run(
         ["python3", "-m", "site", "--user-site"],
         env={**os.environ, "HOME": str(project.folder / "home"), "PATH": str(Path(sys.executable).parent)},

@@ -217,6 +217,7 @@ def test_an_agent_finds_no_secret_and_changes_no_exam(project: Project, victim: 
             "agent": "command",
             "command": f"{sys.executable} {project.folder / 'hunter.py'} {changed}",
             "env": ["KIND"],
+            "confine": "none",
         }
     )
     for words in (("init", "-q"), ("add", "-A")):
@@ -294,7 +295,7 @@ def test_a_program_that_does_not_work_here_is_found_before_the_first_case(projec
     environ = {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     cases = [{"name": name, "input": "SCN=work", "expect": [{"contains": "e"}]} for name in ("one", "two")]
     project.suite(cases, evaluations=None)
-    project.policy(target={"agent": "codex"})
+    project.policy(target={"agent": "codex", "confine": "none"})
     finished, record = project.evaluate(**environ)
     errors = [case.trials[0].error for case in record.cases]
     starts = project.folder / "starts"

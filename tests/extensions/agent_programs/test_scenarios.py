@@ -56,7 +56,14 @@ def test_a_scenario_has_the_right_verdict(project: Project, row: dict[str, Any],
     evaluations = {"metrics": [{**JUDGED, "model": judge}]} if row.get("judge") else None
     project.suite([{"name": "it", **case}], evaluations=evaluations)
     command: dict[str, Any] = {"command": "scripted"} if agent == "command" else {"self_check": False}
-    target = {"agent": agent, "workspace": "shop", "env": ["SCENARIO"], **command, **row.get("target", {})}
+    target = {
+        "agent": agent,
+        "workspace": "shop",
+        "confine": "none",
+        "env": ["SCENARIO"],
+        **command,
+        **row.get("target", {}),
+    }
     project.policy(target=target, **row.get("policy", {}))
     if row.get("git"):
         for words in (("init", "-q"), ("add", "-A")):

@@ -45,6 +45,7 @@ class Adapter(ABC):
         shell: name of the tool that runs commands; empty if it is not known.
         totals_tokens: whether the tokens are those of the session so far.
         needs: other programs that must be on the PATH.
+        files: absolute paths of further files that it reads.
         scripted_model: the model of the self-check, as the program names it.
     """
 
@@ -55,6 +56,7 @@ class Adapter(ABC):
     shell: ClassVar[str] = ""
     totals_tokens: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
+    files: Sequence[str] = ()
     scripted_model: ClassVar[str] = "scripted"
 
     @abstractmethod

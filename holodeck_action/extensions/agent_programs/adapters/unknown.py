@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -23,6 +24,7 @@ class UnknownProgram(Adapter):
             ValueError: the command is empty or wrongly quoted.
         """
         self.program, *self._arguments = shlex.split(command)
+        self.files = [each for each in self._arguments if os.path.isabs(each) and os.path.isfile(each)]
 
     def arguments(self, launch: Launch) -> Sequence[str]:
         """Return the arguments after the program's name."""
