@@ -319,8 +319,8 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
             "c.csv",
             "input,Colour\na,b\n",
             'c.csv:1:7: the column "Colour" is not a field of a case (allowed: input, ground_truth, ground_truths, '
-            "expected_tools, files, retrieval_context, evaluations, expect, name, turns, simulate, id, tags, weight): map "
-            'it in the policy file, such as columns: {"Colour": null}, which leaves it out; "*": null',
+            "expected_tools, files, retrieval_context, evaluations, expect, name, turns, simulate, id, tags, weight): "
+            'map it in the policy file, such as columns: {"Colour": null}, which leaves it out; "*": null',
         ),
         ("c.json", '[{"question": "a"}]', 'c.json:1:3: test_cases[0].question: unknown key, did you mean "input"?'),
         ("c.parquet", "no", "agent.yaml:5:18: test_cases_file: c.parquet: is not a readable Parquet file: "),
