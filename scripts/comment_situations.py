@@ -308,6 +308,11 @@ def _report(head: Record, base: Record | None) -> Report:
     return build_report(made, decide(made, Terms(base=base)), f"agents/{head.suite.name}")
 
 
+def comment_of(record: Record) -> str:
+    """Return the comment of a run without a base."""
+    return _comment(_report(record, None))
+
+
 def _comment(*reports: Report, at: LinkContext = _AT) -> str:
     code = max(report.exit_code for report in reports)
     now = state_of(reports, code, _HEAD, "77/1")

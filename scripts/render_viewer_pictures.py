@@ -1,10 +1,11 @@
-"""Take the pictures of the viewer in docs/images from recordings of examples/support.
+"""Take the pictures of the viewer in docs/images from recordings of examples/support and examples/skill.
 
     python -m scripts.render_viewer_pictures
 
 The script makes three runs without a model: of the recorded model calls, of the recorded conversations, and of these
 with different answers in two cases, as from an earlier version of the agent. Chromium opens the page of the first run,
-a comparison of the other two, and all three in one table. Needs what `make browser-test` installs, and pngquant.
+a comparison of the other two, and all three in one table. Of the recorded trials of examples/skill, there is a case and
+the comment. Needs what `make browser-test` installs, and pngquant.
 
 Environment: CHROMIUM, the browser to use (default: chromium, chromium-browser or google-chrome on the PATH).
 """
@@ -24,7 +25,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scripts.render_comment_picture import BROWSER_OPTIONS, find_browser, shrink
+from holodeck_action.record.result_files import read_record
+from scripts.comment_situations import comment_of
+from scripts.render_comment_picture import BROWSER_OPTIONS, WIDTH, comment_page, find_browser, shrink
+from scripts.render_comment_picture import photograph as photograph_comment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -49,6 +53,11 @@ class Picture:
     do: Callable[[Page], object] = lambda page: None
 
 
+def _open_difference(page: Page) -> None:
+    page.click("summary:has-text('modified')")
+    page.locator(".item pre.diff").scroll_into_view_if_needed()
+
+
 BEFORE = {
     "Opened bag of coffee": "Sorry, we cannot take back opened bags of coffee for reasons of hygiene. If the beans are "
     "stale or damaged, just send us a photo and we replace the bag free of charge.",
@@ -66,6 +75,7 @@ PICTURES = (
     Picture("changes", "compared", "#compare", do=lambda page: page.wait_for_selector(".paired .bad")),
     Picture("runs", "runs", do=lambda page: page.wait_for_selector(".grid .row")),
     Picture("dark", "run", "#metrics", scheme="dark"),
+    Picture("skill", "skill", "#case=no-refund-twice", do=_open_difference),
     Picture("phone", "run", "#case=return-of-a-milk-jug", size=_PHONE),
 )
 
@@ -91,7 +101,11 @@ def make_pages(folder: Path) -> Mapping[str, Path]:
     compared = support / "compared.html"
     compared.write_text(command("compare", "before", "now", "--format", "html"), encoding="utf-8")
     command("report", "now", "before", "replayed", "--format", "html", "-o", "runs.html")
-    return {"run": support / "run.html", "compared": compared, "runs": support / "runs.html"}
+    skill = folder / "skill"
+    shutil.copytree(ROOT / "examples" / "skill", skill)
+    _command(("run", "-o", "out", "--replay", "cassette"), skill, os.environ)
+    pages = {"run": support / "run.html", "compared": compared, "runs": support / "runs.html"}
+    return {**pages, "skill": skill / "out" / "report.html"}
 
 
 def _command(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]) -> str:
@@ -138,7 +152,10 @@ def photograph(page_files: Mapping[str, Path], output: Path) -> None:
 def main(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        photograph(make_pages(Path(folder)), output)
+        pages = make_pages(Path(folder))
+        photograph(pages, output)
+        comment = comment_of(read_record(pages["skill"].parent / "results.json"))
+        photograph_comment(comment_page(comment), output / "comment-skill.png", find_browser(os.environ), WIDTH)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import { build } from "esbuild";
 const HERE = dirname(fileURLToPath(import.meta.url));
 const OUTPUT = join(HERE, "..", "templates");
 const LICENCES = new Set(["MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0"]);
-const MOST_BYTES = 112_200;
+const MOST_BYTES = 112_950;
 
 /** Returns the packages of a bundle with their versions, licences and copyright lines; refuses other licences. */
 async function bundled(metafile) {

@@ -25,6 +25,7 @@ from holodeck_action.record.record import (
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.commands.project import Project
 from tests.record.records import case, case_of, evaluation, record, turn
+from tests.reports.shown import WORKSPACE
 
 PLAIN = 30
 """Cases that pass, beside those that have something to show."""
@@ -103,6 +104,7 @@ def _broken() -> TurnRecord:
         evaluation(None, status="pending", explanation="not evaluated"),
         response=None,
         error=ErrorInfo("AgentError", "the service answered 503", "agent_error"),
+        metadata={"workspace": WORKSPACE},
     )
 
 

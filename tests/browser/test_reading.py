@@ -230,6 +230,20 @@ def test_everything_of_a_turn_is_told(reader: Reader, tmp_path: Path) -> None:
     assert all(part in said for part in ("it broke", "find was not called", "judged by openai/a", '{"steps": ["one"]}'))
 
 
+def test_changed_files_are_folded_and_opened_by_keys(reader: Reader, tmp_path: Path) -> None:
+    page = reader.open(page_of(tmp_path, full_record()), hash="#case=case-0")
+    page.wait_for_selector("text=Changed files (3)")
+    assert not page.is_visible("text=def refund")
+    page.focus("summary:has-text('app.py')")
+    page.keyboard.press("Enter")
+    shown = page.locator('[aria-label="Difference of app.py"]')
+    assert shown.locator("ins").all_inner_texts() == ["+++ b/notes.md\n", "+    pass\n"]
+    assert shown.locator("del").all_inner_texts() == ["--- a/notes.md\n"]
+    page.click("summary:has-text('logo.png')")
+    assert page.is_visible("text=Its difference is not kept.")
+    assert page.is_visible("text=workspaces/case-0/0")
+
+
 def test_a_large_number_of_a_tool_is_not_rounded(reader: Reader, tmp_path: Path) -> None:
     asked = turn(evaluation(0.75, 5.0), tool_invocations=(ToolInvocation("find", {"id": LARGE}, {"id": LARGE}),))
     page = reader.open(page_of(tmp_path, record(case_of(asked), case_of(turn(evaluation(0.25, 5.0))))), "#case=case-0")

@@ -83,6 +83,31 @@ def passing(count: int) -> list[CaseRecord]:
     return [case("P", name=f"passing {number}") for number in range(count)]
 
 
+DIFFERENCE = """--- a/app.py
++++ b/app.py
+@@ -1,3 +1,3 @@
+ def refund():
+--- a/notes.md
++++ b/notes.md
++    pass
+--- a/notes.md
++++ b/notes.md
+@@ -0,0 +1 @@
++Paid back."""
+WORKSPACE = {
+    "changed": [
+        {"path": "app.py", "change": "modified"},
+        {"path": "app.pyc", "change": "added", "ignored": True},
+        {"path": "logo.png", "change": "added"},
+        {"path": "notes.md", "change": "added"},
+    ],
+    "difference": DIFFERENCE,
+    "difference_cut": False,
+    "kept": "workspaces/case-0/0",
+}
+"""What a coding agent changed; its first file has lines like the header of another."""
+
+
 def full_record() -> Record:
     """A turn with something of everything that a record can hold."""
     judged = {"panel": {"verdicts": [*VOTES]}, "judge": "openai/a", "steps": ["one"]}
@@ -100,6 +125,6 @@ def full_record() -> Record:
         timing=Timing("2026-11-21T00:00:00+00:00", 120.0, model_ms=80.04, first_token_ms=9.0),
         error=ErrorInfo("AgentError", "it broke", "broke", {"stderr": "trace"}),
         finish_reason="length",
-        metadata={"route": "b"},
+        metadata={"route": "b", "workspace": WORKSPACE},
     )
     return record(case_of(full, multi_turn=True))

@@ -150,6 +150,16 @@ def test_a_page_of_several_runs_holds_what_the_script_reads() -> None:
     assert all(len(detail["others"]) == 2 for detail in found.details.values())
 
 
+def test_each_changed_file_has_its_part_of_the_difference() -> None:
+    (detail,) = Page(compared(full_record(), full_record())).details.values()
+    workspace = detail["trials"][0]["turns"][0]["workspace"]
+    assert {file["path"]: file["difference"] for file in workspace["files"]} == {
+        "app.py": "@@ -1,3 +1,3 @@\n def refund():\n--- a/notes.md\n+++ b/notes.md\n+    pass",
+        "logo.png": None,
+        "notes.md": "@@ -0,0 +1 @@\n+Paid back.",
+    }
+
+
 def test_a_page_has_a_conversation_beside_its_turns() -> None:
     found = Page(compared(talks(), talks()))
     bad, good = (detail["trials"][0] for detail in found.details.values())

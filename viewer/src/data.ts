@@ -212,7 +212,15 @@ export interface Turn {
   fallback_model: string | null;
   messages: string | null;
   metadata: string | null;
+  /** What a coding agent changed; absent for other agents. */
+  workspace?: Workspace;
 }
+
+/** `kept` is the place of the files in the run's folder. */
+export interface Workspace { files: ChangedFile[]; cut: boolean; kept: string | null }
+
+/** `difference` has the lines of a unified difference without its header; null if there is none, as for other files than small texts. */
+export interface ChangedFile { path: string; change: string; difference: string | null }
 
 /** The evaluations of all turns together. */
 export interface Conversation {

@@ -61,6 +61,7 @@ function textsOf(detail: Detail): string[] {
       for (const [, text] of factsOf(turn)) add(text);
       for (const tool of turn.tool_assertions) add(tool.expected, tool.reason);
       for (const chunk of chunksOf(turn)) add(chunk.id, chunk.text);
+      for (const file of turn.workspace?.files ?? []) add(file.path, file.difference);
       graded(turn.evaluations);
     }
     add(...(trial.conversation?.problems ?? []));

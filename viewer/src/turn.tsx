@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { Compared, ModeSwitch } from "./compared";
 import type { Metric } from "./columns";
-import type { ToolCall, Turn } from "./data";
+import type { ToolCall, Turn, Workspace } from "./data";
 import type { Labelling } from "./evaluations";
 import { ComparedEvaluations, Evaluations } from "./evaluations";
 import { count, duration, number, usd, visible } from "./format";
@@ -49,6 +49,7 @@ export function TurnView(props: Properties & { base: Turn | null; baseName: stri
           )}
         </Section>
       )}
+      {turn.workspace && <ChangedFiles {...turn.workspace} />}
       {turn.evaluations.length > 0 && (
         <Section title="Evaluations">
           {base && <ComparedEvaluations base={base.evaluations} baseName={props.baseName} head={turn.evaluations} />}
@@ -158,6 +159,29 @@ function ToolCalls(props: { calls: ToolCall[] }): JSX.Element {
         </details>
       ))}
     </>
+  );
+}
+
+/** What a coding agent changed: a fold a file. */
+function ChangedFiles(props: Workspace): JSX.Element {
+  return (
+    <Section title={`Changed files (${props.files.length})`}>
+      {props.files.map((file) => (
+        <details class="item">
+          <summary><code class="name">{visible(file.path)}</code><span class="why">{file.change}</span></summary>
+          {file.difference === null ? <p class="none">Its difference is not kept.</p> : (
+            <pre class="diff" tabIndex={0} role="group" aria-label={`Difference of ${file.path}`}>
+              {file.difference.split("\n").map((line) => {
+                const Line = line[0] === "+" ? "ins" : line[0] === "-" ? "del" : "span";
+                return <Line>{visible(line)}{"\n"}</Line>;
+              })}
+            </pre>
+          )}
+        </details>
+      ))}
+      {props.cut && <p class="soft">The rest of the difference was cut.</p>}
+      {props.kept && <p class="soft">If the trial failed, its files are in <code>{visible(props.kept)}</code>.</p>}
+    </Section>
   );
 }
 

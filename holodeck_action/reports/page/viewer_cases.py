@@ -19,6 +19,7 @@ from holodeck_action.record.pair_texts import compares_conversations, sees_of
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import to_json, to_plain
 from holodeck_action.reports.page.run_columns import CaseInRun
+from holodeck_action.reports.page.workspace_view import workspace_view
 from holodeck_action.reports.report_building import conversation_problems, turn_problems
 from holodeck_action.reports.simulated_users import user_lines
 
@@ -116,6 +117,10 @@ def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, page_turn: dict[str, An
     for call in page_turn["tool_invocations"] or ():
         call["args"], call["result"] = _json(call["args"]), _as_text(call["result"])
         call["duration_ms"] = _round_ms(call["duration_ms"])
+    metadata = page_turn.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("workspace"), dict):
+        page_turn["workspace"] = workspace_view(metadata.pop("workspace"))
+        page_turn["metadata"] = metadata or None
     for name in ("messages", "metadata"):
         page_turn[name] = _as_text(page_turn.get(name))
     own = {chunk.text for chunk in turn.retrieved_chunks or ()}
