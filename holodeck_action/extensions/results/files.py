@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import ValidationError, convert
 
-from holodeck_action.extensions.results import inspect_logs, promptfoo
+from holodeck_action.extensions.results import deepeval_runs, inspect_logs, junit, plugin_eval, promptfoo
 from holodeck_action.extensions.results.stored import FormatError, StoredResults
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_rest
 from holodeck_action.text.given_paths import GivenPath
@@ -83,6 +83,21 @@ FORMATS: tuple[Format, ...] = (
         lambda value, how: inspect_logs.read_log(convert(value, inspect_logs.Log), how.file, how.pass_marks),
     ),
     Format(
+        "claude plugin eval",
+        _has("schemaVersion", "suite", "cases"),
+        lambda value, how: plugin_eval.read_document(convert(value, plugin_eval.Document)),
+    ),
+    Format(
+        "DeepEval",
+        _has("testCases", "metricsScores"),
+        lambda value, how: deepeval_runs.read_document(convert(value, deepeval_runs.Document), how.file),
+    ),
+    Format(
+        "JUnit XML",
+        lambda value: isinstance(value, junit.Report),
+        lambda value, how: junit.read_report(value, how.file),
+    ),
+    Format(
         "promptfoo JSONL",
         _first_has("testIdx", "promptIdx", "testCase"),
         lambda value, how: promptfoo.read_rows(convert(_lines(value), list[promptfoo.Row]), how.file),
@@ -124,13 +139,17 @@ def read_results(path: GivenPath, pass_marks: dict[str, float]) -> StoredResults
             content = read_rest(file, MOST_BYTES)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}") from error
-    zipped = content.parse(lambda data: data.startswith(_ZIP))
+    start = content.parse(lambda data: data[:_HEAD].strip(_BLANK)[:4])
+    readable = start == _ZIP or start.startswith(b"<")
     try:
-        value = inspect_logs.read_archive(content, MOST_BYTES) if zipped else _lines_or_value(content)
+        if start == _ZIP:
+            value: Any = inspect_logs.read_archive(content, MOST_BYTES)
+        else:
+            value = junit.read_xml(content) if readable else _lines_or_value(content)
         found = next((each for each in FORMATS if each.fits(value)), None)
         return None if found is None else found.read(value, Reading(str(path), pass_marks))
     except ForeignError as error:
-        if zipped:
+        if readable:
             raise FormatError(str(error)) from error
         return None
     except ValidationError as error:

@@ -16,6 +16,9 @@ SAMPLES = {
     "promptfoo JSON": "promptfoo/every.json",
     "promptfoo JSONL": "promptfoo/every.jsonl",
     "Inspect": "inspect/sums.eval",
+    "claude plugin eval": "plugin-eval/aggregate-result.json",
+    "DeepEval": "deepeval/run.json",
+    "JUnit XML": "junit/pytest.xml",
 }
 """A file of each format, written by the program itself."""
 PAGE = Path(__file__).parents[3] / "docs" / "results-of-others.md"
@@ -73,3 +76,48 @@ def test_damaged_files_are_refused_and_never_pass(shelf: Shelf, sample: str) -> 
         shelf.project.write("damaged", damaged)
         ended = shelf.gate("damaged", "--min-completeness", "0")
         assert (number, ended.code != 0, "Traceback" in ended.stderr) == (number, True, False)
+
+
+OUTCOMES = {
+    # All runs of its aggregate count: an error of the provider and a timeout have a score of 0 there.
+    "plugin-eval/aggregate-result.json": {"evals/err": "error", "evals/hang": "error", "evals/second": "skipped"},
+    # For DeepEval the metric that raised an error failed.
+    "deepeval/run.json": {"hi": "passed", "hola": "failed", "boom": "error"},
+    "junit/pytest.xml": {
+        "test_agent: test_greeting[hi-ok hi]": "passed",
+        "test_agent: test_greeting[hola-hola]": "failed",
+        "test_agent: test_greeting[boom-ok boom]": "error",
+    },
+}
+
+
+@pytest.mark.parametrize("sample", OUTCOMES)
+def test_errors_are_no_failures_and_the_number_of_cases_is_needed(shelf: Shelf, sample: str) -> None:
+    file = shelf.take(sample)
+    for cases, missing in (("3", {}), ("4", {"missing cases": "error"})):
+        assert shelf.gate(file, "--cases", cases).code == (3 if "plugin" in sample else 1)
+        assert shelf.outcomes() == {**OUTCOMES[sample], **missing}
+    assert "how many cases there should be is unknown" in shelf.gate(file).stdout
+
+
+DOCTYPE = '<!DOCTYPE a [<!ENTITY b "c">]>'
+XML = {
+    f"{DOCTYPE}<testsuite name='&b;'/>": "has a document type, which is not read",
+    "<html></html>": "is XML with the root 'html', not a JUnit report",
+    f"<testsuite>{'<a>' * 200}": "is nested too deeply",
+    "<testsuite tests='2'><testcase name='a'/></testsuite>": "its suites count 2 tests, and it holds 1",
+    "<testsuite><testcase": "cannot be read",
+}
+
+
+def test_a_report_without_entities_and_with_all_tests_is_read(shelf: Shelf) -> None:
+    for text, sentence in XML.items():
+        shelf.project.write("report.xml", text)
+        ended = shelf.gate("report.xml", "--cases", "1")
+        assert (ended.code, sentence in ended.stderr) == (2, True), ended.stderr
+    shelf.project.write("report.xml", "<testsuites><testsuite tests='1'><testcase name='a'/></testsuite></testsuites>")
+    assert shelf.gate("report.xml", "--cases", "1").code == 0
+    skipped = "<testsuite><testcase name='a'><skipped/></testcase><testcase name='b'/></testsuite>"
+    shelf.project.write("report.xml", skipped)
+    assert shelf.gate("report.xml", "--cases", "2").code == 0
+    assert shelf.outcomes() == {"a": "informational", "b": "passed"}
