@@ -128,7 +128,10 @@ def test_numbers_and_columns_of_tables_give_several_answers(project: Project) ->
 def test_the_policy_file_has_several_answers_in_place_of_one(project: Project) -> None:
     """HoloDeck refuses them in agent.yaml. In a conversation they are those of the last turn."""
     turns = [{"input": "What is there?", "ground_truth": REPLY}, {"input": "And?", "ground_truth": "A dog"}]
-    cases = [{"name": "cat", "input": "What?", "ground_truth": "A dog"}, {"name": "talk", "turns": turns}]
+    cases: list[dict[str, Any]] = [
+        {"name": "cat", "input": "What?", "ground_truth": "A dog"},
+        {"name": "talk", "turns": turns},
+    ]
     project.suite(cases, [{"type": "standard", "metric": "equality"}])
     project.answers(
         [{"case": "cat", "response": REPLY}, *({"case": "talk", "turn": n, "response": REPLY} for n in (0, 1))]
