@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from holodeck_action.record.record import CaseRecord, TrialRecord
+from holodeck_action.record.record import CaseRecord
 
 
 def answer_notices(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterator[str]:
@@ -26,11 +26,6 @@ def answer_notices(cases: Iterable[CaseRecord], max_tokens: int | None) -> Itera
         yield f"{_number_of(cut)} {'stops' if cut == 1 else 'stop'} at {limit}; raise model.max_tokens"
     for name, number in sorted(others.items()):
         yield f"{_number_of(number)} came from the fallback model {name}, because the suite's model could not answer"
-
-
-def has_answer_notice(trial: TrialRecord) -> bool:
-    """Return whether an answer of a trial was cut off or came from a fallback model."""
-    return any(turn.finish_reason == "length" or turn.fallback_model is not None for turn in trial.turns)
 
 
 def _number_of(number: int) -> str:

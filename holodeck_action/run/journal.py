@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from holodeck_action.decide.error_table import OUTAGE_CODES
-from holodeck_action.record.disk import DISK, Disk, open_existing, open_new
+from holodeck_action.record.disk import Disk, open_existing, open_new
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.record.result_files import FINISHED_FILE
@@ -46,14 +46,7 @@ class Journal:
     the next trials. `error` describes the problem as long as lines are missing; else it is None.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        identity: Mapping[str, Any],
-        keep_bytes: int = 0,
-        disk: Disk = DISK,
-        case_count: int | None = None,
-    ) -> None:
+    def __init__(self, path: Path, identity: Mapping[str, Any], keep_bytes: int, disk: Disk, case_count: int) -> None:
         """Open the journal, and check that it can be written.
 
         Args:
@@ -61,7 +54,7 @@ class Journal:
             identity: the identity of the run; only a run with the same identity can resume the journal.
             keep_bytes: number of bytes to keep of an existing file; 0 for a new file.
             disk: writes the file.
-            case_count: number of cases to run, for the display of progress; None if the number is unknown.
+            case_count: number of cases to run, for the display of progress.
 
         Raises:
             OSError: the file cannot be opened or written.
@@ -81,7 +74,7 @@ class Journal:
                 disk.write(self._file, b"\n" * len(self._head))
                 self._cut(keep_bytes)
             else:
-                head = {"journal": dict(identity), **({} if case_count is None else {"planned": case_count})}
+                head = {"journal": dict(identity), "planned": case_count}
                 self._head = seal_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
                 disk.write(self._file, self._head)
                 disk.sync(self._file)

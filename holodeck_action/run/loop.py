@@ -103,7 +103,7 @@ async def run_trials(
     stop: Stop,
     *,
     timeout_s: float | None,
-    on_trial: Callable[[Case, TrialRecord], None] = lambda case, trial: None,
+    on_trial: Callable[[Case, TrialRecord], None],
     on_case: Callable[[Case, Sequence[TrialRecord]], None] = lambda case, trials: None,
 ) -> LoopResult:
     """Run the trials of a plan.

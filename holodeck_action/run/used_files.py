@@ -24,7 +24,7 @@ class UsedFiles:
     """Collects the files of a checkout that the suite's code imports and those that grading code uses, each once with
     its digest, and those of the target."""
 
-    def __init__(self, checkout: Checkout, started: float, named: Iterable[Path] = ()) -> None:
+    def __init__(self, checkout: Checkout, started: float, named: Iterable[Path]) -> None:
         """Create an empty collection.
 
         Args:
