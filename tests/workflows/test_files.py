@@ -20,8 +20,11 @@ WRITTEN = ROOT / "holodeck_action" / "starter" / "evaluate.yml"
 CONFIG = ROOT / ".github" / "zizmor.yml"
 DEPENDABOT = ROOT / ".github" / "dependabot.yml"
 PINS = yaml.safe_load((ROOT / "tests" / "workflows" / "pins.yaml").read_text(encoding="utf-8"))
-PAGES = ("github.md", "baseline.md", "race.md", "traces.md")
+PAGES = ("github.md", "baseline.md", "race.md", "traces.md", "results-of-others.md")
 PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
+_OTHERS = ("promptfoo", "inspect", "plugin-eval", "deepeval")
+NEEDED = {"race": ("race",), "traces": ("traces",)} | dict.fromkeys(_OTHERS, ("results",))
+"""The extensions that a workflow needs."""
 EVALUATES = {"contents": "read", "pull-requests": "write", "checks": "write"}
 
 each = pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
@@ -120,6 +123,10 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
         ("baseline-file.yml", EVALUATES),
         ("baseline-merge-base.yml", EVALUATES),
         ("comment-command.yml", EVALUATES),
+        ("promptfoo.yml", EVALUATES),
+        ("inspect.yml", EVALUATES),
+        ("plugin-eval.yml", EVALUATES),
+        ("deepeval.yml", EVALUATES),
         ("race.yml", {"contents": "read", "pull-requests": "write"}),
         ("traces.yml", {"contents": "read", "issues": "write"}),
     ],
@@ -164,7 +171,7 @@ def test_scripts_are_sound(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    [pytest.param(file, marks=pytest.mark.needs(file.stem) if file.stem in ("race", "traces") else ()) for file in ALL],
+    [pytest.param(file, marks=pytest.mark.needs(*NEEDED[file.stem]) if file.stem in NEEDED else ()) for file in ALL],
     ids=lambda file: str(file.relative_to(ROOT)),
 )
 def test_the_action_takes_the_inputs_it_is_given(file: Path) -> None:
