@@ -30,7 +30,7 @@ from holodeck_action.run.loading import redactor_of_loaded
 from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.run import Run
 from holodeck_action.seam import registry
-from holodeck_action.suite.model.targets import ModelTarget
+from holodeck_action.suite.model.targets import AddedTarget, ModelTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.factory import describe_target
 from holodeck_action.targets.own_model.own_agent import instructions_of
@@ -223,7 +223,8 @@ def _model_words(suite: Run, estimate: OwnEstimate | None, *, has_calls: bool) -
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(suite.settings.calls.folder), 200)}"
             )
-        calls = "" if has_calls else "no model calls: "
+        unknown = "calls and price unknown: " if isinstance(suite.target, AddedTarget) else "no model calls: "
+        calls = "" if has_calls else unknown
         return f"{cases}, {calls}{one_line(describe_target(suite.target), 200)} answers"
     model = estimate.model
     line = (

@@ -105,10 +105,7 @@ class AgentProgram(Agent):
     @property
     def unreported(self) -> Mapping[ReplyFact, str]:
         """The facts that no reply of the program has."""
-        if not isinstance(self.adapter, UnknownProgram):
-            return {}
-        reason = "the stream of a program that is named by its command is unknown"
-        return {"tools": reason, "tokens": reason, "cost": reason, "first token": reason}
+        return self.adapter.unreported(None if self.replays else self.machine.environ)
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
 from holodeck_action.extensions.agent_programs.workspace import MOST_TEXT, split_lines
 from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
@@ -617,7 +618,7 @@ class SkillConditions(FormatModel):
         return self
 
 
-_SKILL_TOOLS = ("skill", "activate_skill")
+_SKILL_TOOLS = frozenset(tool for adapter in ADAPTERS.values() for tool in adapter.skill_tools)
 _WRITING_TOOLS = ("write", "edit", "multiedit", "file_change", "write_file", "replace", "apply_patch", "create")
 _WORDS = lazy_pattern(r"""[\s'"=;&|<>()]+""")
 """What stands between the words of a command."""

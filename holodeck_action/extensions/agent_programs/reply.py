@@ -42,7 +42,7 @@ def reply_of(
     """
     trajectory = _with_short_results(trajectory, max_bytes // _SHARE, redact)
     about = _about(trajectory, target, trajectory.ended.how, confined)
-    mapping = {**_facts(trajectory, workspace), "metadata": {"agent": about}}
+    mapping = {**_facts(trajectory, workspace, target), "metadata": {"agent": about}}
     match trajectory.ended.how:
         case "completed":
             mapping["response"] = _relative(trajectory.text, workspace)
@@ -71,7 +71,7 @@ def partial_of(
     trajectory: Trajectory, workspace: Path, target: AgentTarget, changes: Mapping[str, Any], confined: str
 ) -> PartialTurn:
     """Return the known calls, tokens and changes (see `workspace.changes`) of a turn that was stopped."""
-    reply = reply_from_mapping({"response": "", **_facts(trajectory, workspace)}, max_bytes=10**9)
+    reply = reply_from_mapping({"response": "", **_facts(trajectory, workspace, target)}, max_bytes=10**9)
     about = {"agent": _about(trajectory, target, "stopped", confined), "workspace": changes}
     return PartialTurn(reply.tool_invocations, reply.usage, about)
 
@@ -86,18 +86,19 @@ def _about(trajectory: Trajectory, target: AgentTarget, ended: str, confined: st
     }
 
 
-def _facts(trajectory: Trajectory, workspace: Path) -> dict[str, Any]:
+def _facts(trajectory: Trajectory, workspace: Path, target: AgentTarget) -> dict[str, Any]:
     calls = trajectory.calls
     return {
         "tool_invocations": None if calls is None else [_invocation(call, workspace) for call in calls],
-        "usage": None if trajectory.tokens is None else _usage(trajectory.tokens, trajectory),
+        "usage": None if trajectory.tokens is None else _usage(trajectory.tokens, trajectory, target),
         "model": trajectory.model or None,
     }
 
 
-def _usage(tokens: Tokens, trajectory: Trajectory) -> dict[str, Any]:
+def _usage(tokens: Tokens, trajectory: Trajectory, target: AgentTarget) -> dict[str, Any]:
     return {
-        "model": trajectory.model or None,
+        # The list price of this model is the cost if the program tells none.
+        "model": trajectory.model or target.model,
         "prompt_tokens": tokens.prompt,
         "cached_tokens": tokens.cached,
         "completion_tokens": tokens.completion,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
@@ -66,6 +66,13 @@ class AgentTarget(AddedTarget):
             names = ", ".join((*ADAPTERS, UnknownProgram.name))
             raise PydanticCustomError("agent_program", "must be one of {names}", {"names": names})
         return value
+
+    @model_validator(mode="after")
+    def _check_command(self) -> Self:
+        if (self.command is None) == (self.agent == UnknownProgram.name):
+            message = "agent: command and the key command need each other; a program that is known by name has its own"
+            raise PydanticCustomError("agent_command", message)
+        return self
 
     @property
     def shown(self) -> str:

@@ -378,3 +378,26 @@ def test_metrics_grade_texts_of_the_workspace(project: Project) -> None:
     finished = project.run("run", "-o", "out", **install(project, "codex"))
     assert finished.code == 2
     assert "unknown placeholder" in finished.stderr
+
+
+@pytest.mark.full
+def test_costs_are_told_priced_or_refused(project: Project) -> None:
+    _, record, _ = run(project, "codex", "say", model="gpt-4o")
+    usage = record.cases[0].trials[0].turns[0].usage
+    assert usage is not None
+    assert usage.cost_usd is not None
+    assert usage.estimated
+    planned = project.run("run", "--dry-run", **install(project, "codex"))
+    assert "1 case, calls and price unknown: agent:codex:gpt-4o answers" in planned.stdout + planned.stderr
+    project.policy(target={"agent": "copilot"}, gates={"max_cost_usd": 1, "max_total_tokens": 10})
+    refused = project.run("run", **install(project, "copilot"))
+    assert refused.code == 2
+    reason = "does not report what the gate depends on: Copilot's own models are paid by requests, not by tokens"
+    assert [line.count(reason) for line in refused.errors] == [1, 1]
+    own = project.run(
+        "run", "-o", "out", COPILOT_PROVIDER_BASE_URL="http://127.0.0.1:9/v1", **install(project, "copilot")
+    )
+    assert own.code != 2
+    project.policy(target={"agent": "codex", "command": "my-agent"})
+    both = project.run("run", **install(project, "codex"))
+    assert (both.code, "agent: command and the key command need each other" in both.stderr) == (2, True)

@@ -10,6 +10,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from holodeck_action.extensions.agent_programs.trajectory import Event, Trajectory
+from holodeck_action.targets.protocol import ReplyFact
 
 
 class Launch(Struct, frozen=True):
@@ -46,6 +47,7 @@ class Adapter(ABC):
         totals_tokens: whether the tokens are those of the session so far.
         needs: other programs that must be on the PATH.
         files: absolute paths of further files that it reads.
+        skill_tools: names of the tools with which the model uses a skill, in lower case.
         scripted_model: the model of the self-check, as the program names it.
     """
 
@@ -57,6 +59,7 @@ class Adapter(ABC):
     totals_tokens: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     files: Sequence[str] = ()
+    skill_tools: ClassVar[tuple[str, ...]] = ()
     scripted_model: ClassVar[str] = "scripted"
 
     @abstractmethod
@@ -70,6 +73,14 @@ class Adapter(ABC):
     @abstractmethod
     def scripted(self, address: str, key: str) -> Mapping[str, str]:
         """Return the variables with which the program calls a server at `address`, with `key`, as its provider."""
+
+    def unreported(self, environ: Mapping[str, str] | None) -> Mapping[ReplyFact, str]:
+        """Return the facts that no turn has, each with the reason.
+
+        Args:
+            environ: the program's environment; None if turns are replayed.
+        """
+        return {"first token": "the stream does not say when the answer began"}
 
     def session_file(self, home: Path, session: str) -> Path | None:
         """Return the file in the trial's home whose lines are read before the stream; None if the stream tells all."""

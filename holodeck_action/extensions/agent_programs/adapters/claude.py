@@ -32,6 +32,7 @@ class Claude(Adapter):
     passes = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
     shell = "Bash"
     way = "npm install -g @anthropic-ai/claude-code"
+    skill_tools = ("skill",)
     scripted_model = "claude-sonnet-4-5"
 
     def arguments(self, launch: Launch) -> Sequence[str]:

@@ -21,6 +21,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     text_at,
     value_at,
 )
+from holodeck_action.targets.protocol import ReplyFact
 
 
 class Copilot(Adapter):
@@ -35,6 +36,7 @@ class Copilot(Adapter):
     shell = "bash"
     way = "npm install -g @github/copilot"
     totals_tokens = True
+    skill_tools = ("skill",)
 
     def arguments(self, launch: Launch) -> Sequence[str]:
         """Return the arguments after the program's name."""
@@ -54,6 +56,14 @@ class Copilot(Adapter):
         """Return the variables with which the program calls another server."""
         own = {"BASE_URL": f"{address}/v1", "TYPE": "openai", "API_KEY": key}
         return {"COPILOT_OFFLINE": "true", **{f"COPILOT_PROVIDER_{name}": value for name, value in own.items()}}
+
+    def unreported(self, environ: Mapping[str, str] | None) -> Mapping[ReplyFact, str]:
+        """Return the facts that are missing; more for requests of a subscription."""
+        found = super().unreported(environ)
+        if environ is None or environ.get("COPILOT_PROVIDER_BASE_URL"):
+            return found
+        reason = "Copilot's own models are paid by requests, not by tokens"
+        return {**found, "tokens": reason, "cost": reason}
 
     def session_file(self, home: Path, session: str) -> Path | None:
         """Return the file in the trial's home whose lines are read before the stream."""

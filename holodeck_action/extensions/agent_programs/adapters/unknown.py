@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch, written_options
 from holodeck_action.extensions.agent_programs.trajectory import COMPLETED, Ended, Event, Trajectory, text_at, value_at
+from holodeck_action.targets.protocol import ReplyFact
 
 
 class UnknownProgram(Adapter):
@@ -37,6 +38,11 @@ class UnknownProgram(Adapter):
     def scripted(self, address: str, key: str) -> Mapping[str, str]:
         """Return nothing: it is unknown how the program calls a model."""
         return {}
+
+    def unreported(self, environ: Mapping[str, str] | None) -> Mapping[ReplyFact, str]:
+        """Return all facts that a stream could have."""
+        reason = "the stream of a program that is named by its command is unknown"
+        return {"tools": reason, "tokens": reason, "cost": reason, "first token": reason}
 
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that the output tells."""
