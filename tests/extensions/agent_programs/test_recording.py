@@ -10,7 +10,9 @@ import pytest
 
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
+from tests.commands.test_against import records
 from tests.extensions.agent_programs.test_programs import DONE, PROGRAMS, install
+from tests.github.repositories import commit, repository, responses
 
 CHECKS: list[dict[str, Any]] = [
     {"file": {"path": "notes.txt", "contains": "hello"}},
@@ -108,3 +110,20 @@ def test_a_replay_refuses_another_question(project: Project) -> None:
     write(project, "codex")
     _, problem = replay(project)
     assert "has a path that leads out of it" in problem
+
+
+@pytest.mark.full
+def test_the_base_works_in_the_workspace_of_its_commit(project: Project) -> None:
+    shop = repository(project)
+    shop.write("work/AGENTS.md", "Be kind.\n")
+    expect = [{"contains": "kind"}, {"command": {"run": "grep kind AGENTS.md"}}]
+    shop.suite([{"name": "rule", "input": "x", "expect": expect}], evaluations=None)
+    shop.policy(target={"agent": "command", "command": "cat AGENTS.md", "workspace": "work"})
+    commit(shop)
+    shop.write("work/AGENTS.md", "Be quick.\n")
+    commit(shop, "topic")
+    finished = shop.run("run", "-o", "out", "--baseline", "merge-base")
+    assert finished.code == 1, finished.stderr
+    assert responses(shop) == ({"Be quick."}, {"Be kind."})
+    _, base = records(shop)
+    assert [each.score for turn in base.turns for each in turn.evaluations] == [1.0, 1.0]
