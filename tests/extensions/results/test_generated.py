@@ -1,0 +1,54 @@
+"""200 generated runs of promptfoo: its exit code beside ours, and a documented rule for every difference.
+
+`data/promptfoo/generate.mjs` wrote them with promptfoo 0.123.1. A folder of the archive is promptfoo's exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.extensions.results.conftest import DATA, Shelf
+
+THREW = "Custom function threw error"
+
+
+def _facts(document: dict[str, Any]) -> set[str]:
+    """What a run has, in the words of the page."""
+    found = set()
+    for row in document["results"]["results"]:
+        checks = (row["gradingResult"] or {}).get("componentResults") or ()
+        threw = any(check["reason"].startswith(THREW) for check in checks)
+        fails = any(not check["pass"] and not check["reason"].startswith(THREW) for check in checks)
+        found |= {"error"} if row["failureReason"] == 2 or threw else set()
+        found |= {"failure"} if row["failureReason"] == 1 and (fails or not threw) else set()
+        found |= {"passed by weight"} if row["success"] and fails else set()
+        found |= {"asserts"} if any(check["assertion"].get("weight") != 0 for check in checks) else set()
+    return found
+
+
+def _is_explained(theirs: int, ours: int, facts: set[str]) -> bool:
+    if ours == 0:
+        return theirs == 0 and not facts & {"error", "failure", "passed by weight"}
+    if ours == 1:
+        return bool(facts & {"failure", "passed by weight"})
+    if ours == 3:
+        return "error" in facts and not facts & {"failure", "passed by weight"}
+    return ours == 2 and theirs == 0 and "asserts" not in facts
+
+
+@pytest.mark.full
+def test_every_difference_to_promptfoo_has_a_rule_and_no_error_is_a_pass(shelf: Shelf) -> None:
+    codes: Counter[tuple[int, int]] = Counter()
+    with zipfile.ZipFile(DATA / "promptfoo" / "generated.zip") as archive:
+        for name in archive.namelist():
+            content = archive.read(name)
+            shelf.project.write("run.json", content)
+            theirs, ours = int(name.partition("/")[0]), int(shelf.gate("run.json", "--no-html").code)
+            codes[theirs, ours] += 1
+            assert _is_explained(theirs, ours, _facts(json.loads(content))), (name, ours)
+    assert codes == {(0, 0): 78, (0, 1): 2, (0, 2): 5, (0, 3): 1, (100, 1): 38, (100, 3): 76}
