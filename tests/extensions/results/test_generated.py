@@ -1,4 +1,4 @@
-"""200 generated runs of promptfoo: its exit code beside ours, and a documented rule for every difference.
+"""200 generated runs each of promptfoo and Inspect: their exit codes beside ours, and a rule for every difference.
 
 `data/promptfoo/generate.mjs` wrote them with promptfoo 0.123.1. A folder of the archive is promptfoo's exit code.
 """
@@ -52,3 +52,29 @@ def test_every_difference_to_promptfoo_has_a_rule_and_no_error_is_a_pass(shelf: 
             codes[theirs, ours] += 1
             assert _is_explained(theirs, ours, _facts(json.loads(content))), (name, ours)
     assert codes == {(0, 0): 78, (0, 1): 2, (0, 2): 5, (0, 3): 1, (100, 1): 38, (100, 3): 76}
+
+
+def _inspect_code(status: str, values: set[str | None]) -> int:
+    """The exit code by the page's rules: values are those of the samples, None where one is in error or not scored."""
+    if values & {"I", "P", "N"}:
+        return 1
+    if status != "success":
+        return 4
+    return 3 if None in values else 0
+
+
+@pytest.mark.full
+def test_every_difference_to_inspect_has_a_rule_and_no_error_is_a_pass(shelf: Shelf) -> None:
+    """Inspect ends with 0 for every log with the status success, whatever its scores; `generate.py.txt` wrote them."""
+    codes: Counter[tuple[str, int]] = Counter()
+    with zipfile.ZipFile(DATA / "inspect" / "generated.zip") as archive:
+        for name in archive.namelist():
+            content = archive.read(name)
+            shelf.project.write("run.json", content)
+            log = json.loads(content)
+            scored = [{} if sample.get("error") else sample["scores"] for sample in log["samples"]]
+            values = [scores["letters"]["value"] if scores else None for scores in scored]
+            ours = int(shelf.gate("run.json", "--no-html").code)
+            codes[log["status"], ours] += 1
+            assert ours == _inspect_code(log["status"], {each if isinstance(each, str) else None for each in values})
+    assert codes == {("success", 0): 71, ("success", 1): 96, ("success", 3): 22, ("error", 1): 7, ("error", 4): 4}
