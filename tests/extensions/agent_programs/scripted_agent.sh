@@ -28,6 +28,14 @@ codex_end() {
     printf '{"type":"item.completed","item":{"id":"1","type":"agent_message","text":"%s"}}\n' "$1"
     printf '{"type":"turn.completed","usage":{"input_tokens":10,"cached_input_tokens":0,"output_tokens":5}}\n'
 }
+# copilot_end TEXT [EXIT_CODE [FINISH_REASON]]
+copilot_end() {
+    mkdir -p "$COPILOT_HOME/session-state/$session"
+    printf '{"type":"session.usage_record","data":{"usage":{"inputTokens":10,"outputTokens":5,"finishReason":"%s"}}}\n' "${3:-stop}" \
+        >> "$COPILOT_HOME/session-state/$session/events.jsonl"
+    printf '{"type":"assistant.message","data":{"content":"%s"}}\n' "$1"
+    printf '{"type":"result","sessionId":"%s","exitCode":%s}\n' "$session" "${2:-0}"
+}
 fix() {
     echo 'refund() { echo yes; }' > src/refund.sh
 }

@@ -50,7 +50,9 @@ def test_a_scenario_has_the_right_verdict(project: Project, row: dict[str, Any],
             project.write(f"{folder}{name}", content)
     project.write("attempts/.keep", "")
     *earlier, last = [{"input": script} for script in texts(row["does"])]
-    case = {"turns": [*earlier, {**last, "expect": row["expect"]}]} if earlier else {**last, "expect": row["expect"]}
+    last = {**last, "expect": row["expect"]}
+    given = {"expect": row["first"]} if "first" in row else {}
+    case = {"turns": [*({**turn, **given} for turn in earlier), last]} if earlier else last
     judge = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url, "api_key": KEY}
     models.latency = lambda request: 600.0
     evaluations = {"metrics": [{**JUDGED, "model": judge}]} if row.get("judge") else None
