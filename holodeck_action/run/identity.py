@@ -116,6 +116,8 @@ def _module_file(suite: Suite, reference: str) -> Path | None:
 
 
 def attached_files(suite: Suite) -> Iterable[str]:
-    """Return the paths of the files that cases attach, except URLs."""
-    named = {file.path for case in suite.cases for turn in case.turns for file in turn.files if file.path is not None}
-    return sorted(named)
+    """Return the paths of the files that cases attach, except URLs, and of those that their metrics name."""
+    turns = [turn for case in suite.cases for turn in case.turns]
+    named = {file.path for turn in turns for file in turn.files if file.path is not None}
+    metrics = {id(spec.config): spec.config for turn in turns for spec in turn.metrics}.values()
+    return sorted(named.union(*(metric.attached_files(suite.folder) for metric in metrics)))

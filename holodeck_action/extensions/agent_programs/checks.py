@@ -11,14 +11,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
-from holodeck_action.extensions.agent_programs.workspace import MOST_TEXT, split_lines
+from holodeck_action.extensions.agent_programs.workspace import MOST_TEXT, split_lines, walk
 from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.json_check import JsonMetric, JsonValue
@@ -191,6 +191,10 @@ class FileMetric(WorkspaceCheck):
     def kept_paths(self) -> Sequence[str]:
         """Return the path of the file."""
         return (self.file.path,)
+
+    def attached_files(self, folder: Path) -> Sequence[str]:
+        """Return the path of the expected content."""
+        return () if self.file.equals is None else (self.file.equals,)
 
     def check(self, facts: Mapping[str, Any], calls: Sequence[ToolInvocation] | None) -> Answer:
         """Return whether the file meets all conditions."""
@@ -435,6 +439,13 @@ class CommandMetric(WorkspaceCheck):
     def base_name(self, k: int | None) -> str:
         """Return the type with the command."""
         return f"command {format_text(self.command.run, 60)}"
+
+    def attached_files(self, folder: Path) -> Sequence[str]:
+        """Return the paths of the hidden files."""
+        hidden = self.command.hidden
+        if hidden is None or not (folder / hidden).is_dir():
+            return () if hidden is None else (hidden,)
+        return [f"{hidden}/{name}" for name in walk(folder / hidden)]
 
     @property
     def key(self) -> str:

@@ -168,6 +168,10 @@ class Metric(FormatModel):
         """
         return self
 
+    def attached_files(self, folder: Path) -> Sequence[str]:
+        """Return the paths of files that decide about a grade, relative to `folder`, the suite's."""
+        return ()
+
     def with_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> Self:
         """Return a copy of the metric with the tools that the agent may call; the metric itself if it needs none.
 

@@ -77,3 +77,25 @@ def test_a_scenario_has_the_right_verdict(project: Project, row: dict[str, Any],
     assert finished.code == row["exit"], read
     assert [words for words in texts(row.get("says")) if words not in read] == [], read
     assert [words for words in texts(row.get("not")) if words in read] == [], read
+
+
+@pytest.mark.parametrize("name", ["hidden/check.sh", "golden.sh"])
+def test_an_edited_exam_is_a_changed_term(project: Project, name: str) -> None:
+    for place, content in (
+        *((f"shop/{file}", text) for file, text in GIVEN["fixture"].items()),
+        *GIVEN["files"].items(),
+    ):
+        project.write(place, content)
+    project.write("golden.sh", "refund() { echo yes; }\n")
+    project.write(".gitignore", "base/\n")
+    checks = [
+        {"command": {"run": "sh hidden/check.sh", "hidden": "hidden"}},
+        {"file": {"path": "src/refund.sh", "equals": "golden.sh"}},
+    ]
+    project.suite([{"name": "it", "input": "fix; end Done", "expect": checks}], evaluations=None)
+    project.policy(target={"agent": "claude", "workspace": "shop", "self_check": False})
+    path = install(project, "claude")
+    assert project.run("run", "-o", "base", PATH=path).code == 0
+    project.write(name, (project.folder / name).read_text() + "\n# easier\n")
+    finished = project.run("run", "-o", "out", "--baseline", "file:base/results.json", PATH=path)
+    assert f"changes files of cases ({name})" in finished.stdout + finished.stderr
