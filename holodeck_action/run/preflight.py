@@ -25,7 +25,7 @@ from holodeck_action.run.loading import (
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.options.settings import Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.run.run import Run
-from holodeck_action.run.shards import ShardError, choose_part, parse_shard
+from holodeck_action.run.shards import choose_part, parse_shard
 from holodeck_action.run.stages import stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
@@ -68,10 +68,8 @@ def prepare_suites(suites: Sequence[LoadedSuite]) -> tuple[Run, ...]:
     flags, environ = suites[0].flags, suites[0].context.environ
     lines: list[str | LocatedProblem] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
     stages = stages_of([loaded.suite for loaded in suites], flags)
-    try:
+    with collected(lines, suites[0]):
         shard = None if flags.shard is None else parse_shard(flags.shard, environ)
-    except ShardError as error:
-        lines.append(str(error))
     for loaded in suites if not lines else ():
         with collected(lines, loaded):
             cases = choose_cases(loaded.suite, flags)

@@ -14,15 +14,12 @@ from msgspec import Struct
 
 from holodeck_action.record.facts import Known
 from holodeck_action.record.record import Record, Shard
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _WRITTEN = lazy_pattern(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})")
 _COUNTED = lazy_pattern(r"auto/([1-9][0-9]{0,5})")
-
-
-class ShardError(Exception):
-    """A shard cannot be determined; the message is one sentence with the reason and a remedy."""
 
 
 class JobArray(Struct, frozen=True):
@@ -61,7 +58,7 @@ def parse_shard(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
         environ: the job's environment variables.
 
     Raises:
-        ShardError: the variables of no CI system or of several are set, or their values are invalid.
+        ConfigurationError: the variables of no CI system or of several are set, or their values are invalid.
     """
     written = _WRITTEN.fullmatch(text)
     if written is not None:
@@ -71,7 +68,7 @@ def parse_shard(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
     if len(found) != 1:
         systems = ", ".join(array.system for array in found or JOB_ARRAYS)
         there = "the variables of several systems are set" if found else "this is not a parallel job of a known system"
-        raise ShardError(f"--shard {text}: {there} ({systems}); give --shard I/N, such as 1/4")
+        raise ConfigurationError([f"--shard {text}: {there} ({systems}); give --shard I/N, such as 1/4"])
     array = found[0]
     first = array.first if isinstance(array.first, int) else _read_number(array, array.first, environ)
     number = _read_number(array, array.index, environ) - first + 1
@@ -80,10 +77,12 @@ def parse_shard(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
     elif array.count:
         count = _read_number(array, array.count, environ)
     else:
-        raise ShardError(f"--shard auto: {array.system} does not report the number of jobs; give --shard auto/N")
+        raise ConfigurationError(
+            [f"--shard auto: {array.system} does not report the number of jobs; give --shard auto/N"]
+        )
     if not 1 <= number <= count:
-        raise ShardError(
-            f"--shard {text}: {array.system} reports that this is job {number} of {count}; give --shard I/N"
+        raise ConfigurationError(
+            [f"--shard {text}: {array.system} reports that this is job {number} of {count}; give --shard I/N"]
         )
     return number, count
 
@@ -91,8 +90,8 @@ def parse_shard(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
 def _read_number(array: JobArray, name: str, environ: Mapping[str, str]) -> int:
     text = environ.get(name, "").strip()
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ShardError(
-            f"--shard: {name} of {array.system} is {text[:40]!r}, which is not a whole number; give --shard I/N"
+        raise ConfigurationError(
+            [f"--shard: {name} of {array.system} is {text[:40]!r}, which is not a whole number; give --shard I/N"]
         )
     return int(text)
 
