@@ -50,7 +50,6 @@ from holodeck_action.run.options.input_kinds import (
     RESULTS,
     SECONDS,
     SHARD,
-    STORED,
     SUITE,
     SUITES,
     TAGS,
@@ -296,7 +295,7 @@ class Flags:
     require_publish: bool = publishing(FLAG, "End with exit code 5 when something could not be published.")
     publish: tuple[str, ...] = publishing(PUBLISHED, action=True)
     merge: tuple[GivenPath, ...] = publishing(FOLDERS, action=True)
-    results: tuple[str, ...] = publishing(STORED)
+    results: tuple[str, ...] = publishing(GLOBS)
     repository: str | None = destination(TEXT, "Where to publish [default: GITHUB_REPOSITORY].", metavar="OWNER/NAME")
     pull_request: int | None = destination(AT_LEAST_ONE, "Publish to this pull request [default: the event's].")
     sha: str | None = destination(TEXT, "The commit that was evaluated [default: the event's].", metavar="COMMIT")
