@@ -1,0 +1,1 @@
+"""Cases of suites as tests of pytest."""
