@@ -229,7 +229,12 @@ STORIES: Mapping[str, tuple[str, list[Step]]] = {
             Write("promptfooconfig.yaml", PROMPTFOO),
             Export("OPENAI_API_KEY", KEY),
             Export("OPENAI_BASE_URL", "<models>"),
-            Type("importing.md", "import promptfoo promptfooconfig.yaml -o", 0, ("2 assertions: 2 as graders\nnext:",)),
+            Type(
+                "importing.md",
+                "import promptfoo promptfooconfig.yaml -o",
+                0,
+                ("2 assertions: 1 as graders, 1 as similar metrics\nnext:",),
+            ),
             Next(0, ("1 of 1 passed",)),
         ],
     ),

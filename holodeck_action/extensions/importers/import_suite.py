@@ -108,7 +108,8 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
     hidden = Redactor(environment_secrets(caller.environ))
     lines = [*(f"wrote {path}\n" for path in written), "\n", report_table(hidden.value(rows)), "next:\n"]
     suites = [shlex.quote(str(folder / name)) for name in imported.folders]
-    lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
+    lines += [f"  holodeck-action {command} {' '.join(suites)}\n" for command in ("validate", "run")]
+    lines.append(f"for a workflow on pull requests: holodeck-action init {suites[0]}\n")
     caller.stdout.writelines(lines)
     lost = unmatched_rows(rows)
     if not lost or options.allow_missing:

@@ -123,7 +123,7 @@ def test_no_existing_file_is_changed(configured: Project) -> None:
     (configured.folder / "holodeck-action.yaml").unlink()
     finished = configured.run("import", "promptfoo", "texts.yaml", "--report", "account.md")
     assert finished.code == 0
-    assert "36 assertions: 15 as metrics, 19 as graders, 2 as similar metrics\n" in finished.stdout
+    assert "36 assertions: 15 as metrics, 16 as graders, 5 as similar metrics\n" in finished.stdout
     report = (configured.folder / "account.md").read_text(encoding="utf-8")
     assert "| texts.yaml:5 | equals | equality |  |" in report
     assert configured.run("validate").code == 0
@@ -315,3 +315,21 @@ def test_answers_with_a_schema_reach_code_as_data(configured: Project) -> None:
     assert "Sort a dull film into good or bad." in asked
     assert all(text.startswith("Sort ") or text == NOT_IMPORTED for text in asked)
     assert found == {"good": "passed", "bad": "failed", "scored": "failed", "graded": "failed"}
+
+
+def test_a_text_without_case_is_a_metric_and_keys_without_effect_are_named(project: Project) -> None:
+    project.write(
+        "promptfooconfig.yaml",
+        'sharing: true\nprompts: ["{{question}}"]\nproviders: [openai:gpt-4o]\nhooks: [a]\n'
+        "tests:\n  - vars: {question: Where?}\n    assert: [{type: icontains, value: Leeds}]\n",
+    )
+    finished = project.run("import", "promptfoo", "promptfooconfig.yaml", "-o", "new", "--report", "account.json")
+    assert finished.code == 0
+    rows = {row["source"]: (row["line"], row["becomes"], row["outcome"]) for row in account(project)}
+    assert rows["sharing"] == (1, "nothing", "similar")
+    assert rows["hooks"] == (4, "nothing", "similar")
+    assert rows["icontains"] == (7, "contains", "similar")
+    assert "for a workflow on pull requests: holodeck-action init new\n" in finished.stdout
+    for answer, code in (("LEEDS it is", 0), ("York", 1)):
+        project.answers([{"case": "Where?", "response": answer}])
+        assert project.run("run", "new", "--target", "recorded:answers.jsonl").code == code

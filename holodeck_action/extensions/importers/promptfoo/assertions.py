@@ -14,7 +14,7 @@ from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.promptfoo import codes, judged, toolchecks
 from holodeck_action.extensions.importers.promptfoo.hints import HINTS
 from holodeck_action.extensions.importers.promptfoo.patterns import metric_pattern, python_pattern
-from holodeck_action.extensions.importers.promptfoo.rows import number_in, split_list
+from holodeck_action.extensions.importers.promptfoo.rows import LISTS, number_in, split_list
 from holodeck_action.extensions.importers.promptfoo.schemas import NeverPassesError, python_schema
 from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text, string_of
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
@@ -187,13 +187,15 @@ COMPUTED = frozenset({"equality", *_TEXT_METRICS.values()})
 
 
 def _text_metric(assertion: Assertion) -> AssertionCounterpart | None:
-    """Return the text metric whose verdict on every answer equals the assertion's; None if there is no such metric.
+    """Return the text metric that does what the assertion does; None if there is no such metric. Its verdict on every
+    answer equals the assertion's, but without case also letters match that only case folding makes equal.
 
     Raises:
         NeverPassesError: no answer can pass the assertion.
         UnfitError: the assertion's list of texts is empty.
     """
-    kind = _TEXT_METRICS.get(assertion.kind)
+    folded = assertion.kind.startswith("icontains")
+    kind = _TEXT_METRICS.get(assertion.kind[1:] if folded else assertion.kind)
     if kind is None or assertion.negated:
         return None
     several = kind in ("contains_any", "contains_all")
@@ -209,7 +211,11 @@ def _text_metric(assertion: Assertion) -> AssertionCounterpart | None:
     if has_variable(texts) or json_problem(texts) or not all(text.strip() for text in texts):
         return None
     name = {"regex": "pattern"}.get(kind, "values" if several else "value")
-    return AssertionCounterpart(Outcome.METRIC, kind, {"type": kind, name: value}, expect={kind: value})
+    options = {"case_insensitive": True} if folded else {}
+    outcome, note = (Outcome.SIMILAR, "ß equals ss, too") if folded else (Outcome.METRIC, "")
+    return AssertionCounterpart(
+        outcome, kind, {"type": kind, name: value, **options}, note=note, expect={kind: value, **options}
+    )
 
 
 def _convert_graded(assertion: Assertion) -> AssertionCounterpart:
@@ -276,12 +282,9 @@ def _convert_equals(assertion: Assertion) -> AssertionCounterpart:
     return assertion.as_check("equals", script_text(assertion.value))
 
 
-def _text_converter(function: str) -> Callable[[Assertion], AssertionCounterpart]:
-    return lambda assertion: assertion.as_check(function, assertion.text())
-
-
-def _text_list_converter(function: str) -> Callable[[Assertion], AssertionCounterpart]:
-    return lambda assertion: assertion.as_check(function, assertion.texts())
+def _convert_text(assertion: Assertion) -> AssertionCounterpart:
+    value = assertion.texts() if assertion.kind in LISTS else assertion.text()
+    return assertion.as_check(assertion.kind.replace("-", "_"), value)
 
 
 def _convert_regex(assertion: Assertion) -> AssertionCounterpart:
@@ -381,13 +384,7 @@ _CONTAINS_JSON = "finds objects in JSON's own notation only"
 
 CONVERTERS: Mapping[str, Callable[[Assertion], AssertionCounterpart]] = {
     "equals": _convert_equals,
-    "contains": _text_converter("contains"),
-    "icontains": _text_converter("icontains"),
-    "contains-any": _text_list_converter("contains_any"),
-    "icontains-any": _text_list_converter("icontains_any"),
-    "contains-all": _text_list_converter("contains_all"),
-    "icontains-all": _text_list_converter("icontains_all"),
-    "starts-with": _text_converter("starts_with"),
+    **dict.fromkeys(("contains", "icontains", "starts-with", *LISTS), _convert_text),
     "regex": _convert_regex,
     "word-count": _convert_word_count,
     "is-json": _convert_json,

@@ -29,6 +29,10 @@ _SETTINGS = {
     "env": "set these variables in the job",
 }
 """Unsupported configuration keys that would change verdicts, each with a remedy."""
+_MAIN_KEYS = frozenset(("tests", "prompts", "providers", "targets", "scenarios"))
+"""Configuration keys of which a configuration has at least one."""
+_READ = _MAIN_KEYS | {"$schema", "description", "defaultTest", "evaluateOptions"}
+"""Configuration keys that the import reads."""
 
 
 def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
@@ -44,7 +48,7 @@ def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResul
         ConfigurationError: the file is not a promptfoo configuration, or a provider has no case or too many cases.
     """
     root = source.document().root
-    if not isinstance(root, dict) or not {"tests", "prompts", "providers", "targets", "scenarios"} & root.keys():
+    if not isinstance(root, dict) or not _MAIN_KEYS & root.keys():
         wanted = "expected: a mapping with prompts, providers and tests"
         raise ConfigurationError([f"{source.shown}:1:1: is not a promptfoo configuration ({wanted})"])
     templates = Templates()
@@ -77,11 +81,13 @@ def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResul
 
 
 def _setting_rows(source: Source, configuration: Mapping[str, Any]) -> Iterable[Row]:
-    for key, note in _SETTINGS.items():
-        if configuration.get(key):
+    for key in configuration.keys() - _READ:
+        if configuration[key]:
             place = place_of(source.name, configuration, key)
-            outcome = Outcome.SIMILAR if key in ("env", "derivedMetrics") else Outcome.MISSING
-            yield Row(place.file, place.line, key, "set by hand", outcome, note, asserts=False)
+            note = _SETTINGS.get(key, "this key has no effect here")
+            becomes = "set by hand" if key in _SETTINGS else "nothing"
+            outcome = Outcome.MISSING if key in _SETTINGS and key not in ("env", "derivedMetrics") else Outcome.SIMILAR
+            yield Row(place.file, place.line, key, becomes, outcome, note, asserts=False)
 
 
 def _with_known_references(test: Test, providers: Sequence[Provider], prompts: Sequence[Prompt]) -> Test:

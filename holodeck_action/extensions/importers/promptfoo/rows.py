@@ -15,7 +15,7 @@ from holodeck_action.extensions.importers.promptfoo.patterns import SPACES
 from holodeck_action.extensions.importers.source import UnfitError
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_LISTS = frozenset(("contains-all", "contains-any", "icontains-all", "icontains-any"))
+LISTS = frozenset(("contains-all", "contains-any", "icontains-all", "icontains-any"))
 _SCORED = frozenset(
     ("answer-relevance", "classifier", "context-faithfulness", "context-recall", "context-relevance", "cost", "latency")
 ) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
@@ -127,7 +127,7 @@ def parse_expected(cell: str, types: frozenset[str]) -> dict[str, Any]:
         return {"type": "equals", "value": cell}
     negated, kind, threshold, value = found[1] or "", found[2], found[3], found[4]
     made: dict[str, Any] = {"type": f"{negated}{kind}"}
-    if kind in _LISTS:
+    if kind in LISTS:
         made["value"] = split_list(value) if value else value
     elif value is not None:
         made["value"] = value if kind in ("contains-json", "is-json") else value.strip()
