@@ -79,6 +79,7 @@ def test_a_run_that_did_not_end_or_lacks_samples_or_is_of_another_commit_does_no
     assert shelf.gate("changed.json", "--accept-stored").code == 0
 
 
+@pytest.mark.full
 def test_an_archive_is_read_within_bounds(shelf: Shelf) -> None:
     import io
     import zipfile
