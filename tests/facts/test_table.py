@@ -42,6 +42,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "command": {"command": {"run": "true"}},
     "called": {"called": {"tool": "x"}},
     "skill": {"skill": {"used": "x"}},
+    "workspace_text": {"workspace_text": "{{diff}}", "metrics": [{"type": "length", "max_words": 5}]},
 }
 """Settings without which there is no such metric, those that read a fact among them."""
 CALL = {"name": "find", "args": {}, "result": "ok"}

@@ -180,4 +180,5 @@ def test_every_metric_that_reads_facts_without_a_judge_has_an_example() -> None:
         "preference",
         "called",
         "skill",
+        "workspace_text",
     }

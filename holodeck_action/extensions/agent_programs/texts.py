@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.agent_programs.checks import kept_text, workspace_facts
-from holodeck_action.metrics.base import BuildContext
+from holodeck_action.metrics.base import BuildContext, EvaluationResult
 from holodeck_action.metrics.composite import CompositeEvaluator, CompositeMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.metric_sets import Member
@@ -32,6 +32,10 @@ def _check_text(value: str) -> str:
         known = "{{diff}}, {{files}}, {{trajectory}}, {{response}}, {{file PATH}}"
         raise PydanticCustomError("workspace_text", "has an unknown placeholder; known are {known}", {"known": known})
     return value
+
+
+class NoTextError(Exception):
+    """The agent did not leave a file whose text is asked for; the message is the reason."""
 
 
 class WorkspaceTextMetric(CompositeMetric):
@@ -85,11 +89,18 @@ class WorkspaceTextEvaluator(CompositeEvaluator):
         answers = (EvalParam.RESPONSE, EvalParam.ACTUAL_OUTPUT)
         return super()._inputs(member, {**inputs, **{name: graded for name in answers if name in inputs}})
 
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        try:
+            rendered(self.text, kwargs)
+        except NoTextError as error:
+            return EvaluationResult(score=0.0, passed=False, reasoning=str(error), metric_name=self.metric_name)
+        return await super()._evaluate_impl(**kwargs)
+
     def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
         """Return whether all needed verdicts are stored; None if no judge is needed or the text is unknown."""
         try:
             return super().knows_verdicts(inputs, trial)
-        except EvaluationError:
+        except (EvaluationError, NoTextError):
             return None
 
 
@@ -98,6 +109,7 @@ def rendered(text: str, inputs: Mapping[str, Any]) -> str:
 
     Raises:
         EvaluationError: a fact is unknown (code `missing_input`).
+        NoTextError: a file does not exist, or is not text.
     """
     facts = workspace_facts(inputs.get("metadata"), "workspace_text")
     answer = inputs.get("response", inputs.get("actual_output", ""))
@@ -112,7 +124,9 @@ def rendered(text: str, inputs: Mapping[str, Any]) -> str:
         if found[1]:
             return parts[found[1]]()
         content, problem = kept_text(facts, found[2])
-        return f"({problem})" if content is None else content
+        if content is None:
+            raise NoTextError(problem)
+        return content
 
     return _PLACEHOLDER.sub(part, text)
 
@@ -122,8 +136,9 @@ def _changed(facts: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _difference(facts: Mapping[str, Any]) -> str:
-    cut = "\n(the rest of the difference was cut)" if facts.get("difference_cut") else ""
-    return f"{facts.get('difference') or 'no text changed'}{cut}"
+    if facts.get("difference_cut"):
+        raise EvaluationError("the difference is too large to be kept whole; use {{file PATH}}", code="missing_input")
+    return str(facts.get("difference") or "no text changed")
 
 
 def _trajectory(calls: Sequence[ToolInvocation] | None) -> Iterator[str]:

@@ -359,7 +359,7 @@ def test_metrics_grade_texts_of_the_workspace(project: Project) -> None:
         "{{diff}}": "+hello from the fake",
         "{{ files }} in": "added notes.txt in",
         "{{trajectory}}": "cat notes.txt",
-        "{{file notes.txt}}{{file no.txt}}": "(no.txt does not exist)",
+        "{{file notes.txt}}": "hello from the fake",
         "{{response}}": DONE,
     }
     checks = [
@@ -367,13 +367,15 @@ def test_metrics_grade_texts_of_the_workspace(project: Project) -> None:
         for text, wanted in texts.items()
         for value in (wanted, "nowhere")
     ]
+    # What is not there has no text, in which something could be missing.
+    checks.append({"workspace_text": "{{file no.txt}}", "metrics": [{"type": "not_contains", "value": "x"}]})
     grader = {"type": "code", "grader": "graders:changed"}
     project.suite([{"name": "work", "input": "SCN=work", "expect": checks}], [grader])
     project.policy(target={"agent": "codex"})
     _, record = project.evaluate(**install(project, "codex"))
     found = record.cases[0].trials[0].turns[0].evaluations
     assert [each.error for each in found if each.error is not None] == []
-    assert sorted(str(bool(each.score)) for each in found) == ["False"] * 5 + ["True"] * 6
+    assert sorted(str(bool(each.score)) for each in found) == ["False"] * 6 + ["True"] * 6
     project.suite([{"name": "x", "input": "x", "expect": [{"workspace_text": "{{no}}", "metrics": []}]}])
     finished = project.run("run", "-o", "out", **install(project, "codex"))
     assert finished.code == 2
