@@ -234,7 +234,7 @@ def _trial_record(case: StoredCase, at: int, trial: StoredTrial, program: str) -
 
 def _agent_error(reason: str) -> ErrorInfo:
     # What follows is a stack trace.
-    return ErrorInfo("AgentError", one_line(reason.strip().partition("\n")[0], 1000), "agent_failed")
+    return ErrorInfo("AgentError", one_line(reason.strip().partition("\n")[0], 1000), "agent_error")
 
 
 def _grade(number: str, check: StoredCheck, trial: StoredTrial, program: str) -> Evaluation:
