@@ -2,8 +2,9 @@
 
 The last `SCN=name` of the prompt chooses the behaviour, and the number of tool results after it is the step:
 `work` writes notes.txt, shows it and answers; `fail` runs a command that ends with 3 and answers; `say` answers;
-`skill` uses the skill `greeter`; a number is that status; `w500` writes first; `cut` and `wcut` break the stream; `max`
-stops at the token limit; `empty` says nothing; `hang` never answers.
+`skill` uses the skill `greeter`; `key` prints a word if commands do not have the provider's key; a number is that
+status; `w500` writes first; `cut` and `wcut` break the stream; `max` stops at the token limit; `empty` says nothing;
+`hang` never answers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def decide(request: Request) -> Step:
         return work(request, step, folder)
     if name == "fail" and step == 0:
         return request.shell("echo oops >&2; exit 3")
+    if name == "key" and step == 0:
+        return request.shell('[ -z "$OPENAI_API_KEY$CODEX_API_KEY" ] && echo no-key-$((40+2))')
     if name == "skill" and step == 0:
         return _use_skill(request, folder)
     kind = name.removeprefix("w")

@@ -146,6 +146,7 @@ CHECKS: dict[str, tuple[dict[str, Any], str]] = {
     "stdout": ({"command": {"run": "echo no", "stdout": {"contains": "yes"}}}, "its stdout does not contain"),
     "no skill": ({"skill": {"used": "greeter"}}, "the skill greeter was not used"),
     "not the skill": ({"skill": {"never": "greeter"}}, ""),
+    "hidden key": ({"file": {"path": "arguments.log", "contains": 'exclude=["OPENAI_API_KEY", "CODEX_API_KEY"]'}}, ""),
 }
 """An entry of `expect`, and words of the reason if it fails."""
 
@@ -172,7 +173,10 @@ def test_what_was_left_and_done_is_checked(project: Project) -> None:
     environ = install(project, "codex")
     player = (project.folder / "bin" / "codex").read_text()
     project.write(
-        "bin/codex", player.replace("exec ", "echo '*.txt' >> .git/info/exclude; printf '\\377' > a.log; exec ")
+        "bin/codex",
+        player.replace(
+            "exec ", "echo '*.txt' >> .git/info/exclude; printf '\\377' > a.log; echo \"$@\" > arguments.log; exec "
+        ),
     )
     project.write("hidden/test.sh", "grep -q hello notes.txt && echo refund is wrong && exit 3\n")
     project.write("golden.txt", "good bye\n")

@@ -29,6 +29,7 @@ SCENARIOS = {
     "work": "",
     "fail": "",
     "skill": "",
+    "key": "",
     "401": "infrastructure_error",
     "w500": "infrastructure_error",
     "cut": "infrastructure_error",
@@ -57,6 +58,9 @@ def test_each_end_is_told_right(project: Project, server: str, program: str) -> 
         "work": [{"file": {"path": "notes.txt", "contains": "hello"}}, {"changed": {"only": ["notes.txt"]}}],
         "skill": [{"skill": {"used": "greeter"}}],
     }
+    if program == "codex":
+        hidden = [{"type": "contains", "value": "no-key-42"}]
+        expect["key"] = [{"workspace_text": "{{trajectory}}", "metrics": hidden}]
     cases: list[dict[str, Any]] = [
         {"name": name, "input": f"SCN={name}", "expect": expect.get(name, [{"contains": "e"}])} for name in SCENARIOS
     ]

@@ -22,7 +22,13 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     value_at,
 )
 
-_SETTINGS = {"check_for_update_on_startup": "false", "analytics.enabled": "false", "history.persistence": '"none"'}
+_SETTINGS = {
+    "check_for_update_on_startup": "false",
+    "analytics.enabled": "false",
+    "history.persistence": '"none"',
+    # Its own filter hides each variable with KEY or TOKEN in its name, also those of the target's `env`.
+    "shell_environment_policy.exclude": '["OPENAI_API_KEY", "CODEX_API_KEY"]',
+}
 _PROVIDER = "job"
 _NO_CALLS = ("agent_message", "error", "reasoning", "todo_list")
 _NOT_ARGUMENTS = ("id", "type", "status", "aggregated_output", "exit_code", "result", "error")
