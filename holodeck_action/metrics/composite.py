@@ -14,11 +14,11 @@ from holodeck_action.metrics.exchange import conversation_inputs, conversation_t
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import CONVERSATION_CALLS, OTHER_NAME, UNKNOWN_CALLS, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.base import Flag, UnitInterval
 from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, Metric, Role
 from holodeck_action.suite.model.metric_base import Member as MemberEntry
 from holodeck_action.suite.model.metric_types import MemberMetric
-from holodeck_action.text.foreign import Foreign
 
 
 class CompositeMetric(Metric):
@@ -48,11 +48,11 @@ class CompositeMetric(Metric):
             )
         return self
 
-    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+    def with_file(self, place: Callable[[str], str], checkout: Checkout) -> Self:
         """Return a copy whose metrics have loaded their files; see `Metric.with_file`."""
         if not any(metric.NAMES_FILE for metric in self.metrics):
             return self
-        return self.model_copy(update={"metrics": [metric.with_file(place, read) for metric in self.metrics]})
+        return self.model_copy(update={"metrics": [metric.with_file(place, checkout) for metric in self.metrics]})
 
     def with_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> Self:
         """Return a copy whose metrics have the agent's tools; see `Metric.with_tools`."""

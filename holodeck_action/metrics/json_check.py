@@ -25,12 +25,13 @@ from holodeck_action.metrics.tools.matchers import (
     is_number,
     literal_equal,
 )
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, Number
 from holodeck_action.suite.model.expected_tools import check_json
 from holodeck_action.suite.model.metric_base import Role
-from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, parse_json
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -144,14 +145,14 @@ class JsonMetric(AnswerCheck):
         except ValueError as error:
             raise PydanticCustomError("json_schema", "is not a JSON Schema: {reason}", {"reason": str(error)}) from None
 
-    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+    def with_file(self, place: Callable[[str], str], checkout: Checkout) -> Self:
         """Return a copy of the metric with the schema loaded from the file that it names; see `Metric.with_file`."""
         if not isinstance(self.json_schema, str):
             return self
         path = place(self.json_schema)
         made = self.model_copy(update={"json_schema": path})
         try:
-            schema = read(path).json()
+            schema = checkout.read(path).json()
         except ForeignError as error:
             raise ValueError(f"the file {path} {error}") from None
         try:

@@ -205,7 +205,7 @@ class MetricTable:
         if full not in self._known:
             if config.NAMES_FILE:
                 try:
-                    config = config.with_file(partial(_join_path, folder), self._checkout.read)
+                    config = config.with_file(partial(_join_path, folder), self._checkout)
                 except EntryError as error:
                     self.problems += error.problems(entry, document)
                 except (OSError, ValueError) as error:

@@ -17,13 +17,12 @@ from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, 
 from holodeck_action.extensions.agent_programs.adapters.unknown import UnknownProgram
 from holodeck_action.extensions.agent_programs.checks import (
     ChangedMetric,
-    CommandConditions,
     CommandMetric,
     WorkspaceCheck,
 )
 from holodeck_action.extensions.agent_programs.confinement import choose_confinement
 from holodeck_action.extensions.agent_programs.environment import chosen
-from holodeck_action.extensions.agent_programs.exam import MOST_WRITTEN, add_hidden, make_tree, run_shell
+from holodeck_action.extensions.agent_programs.exam import MOST_WRITTEN, make_tree, run_shell
 from holodeck_action.extensions.agent_programs.exam_rules import (
     checks_of,
     exam_notices,
@@ -169,7 +168,7 @@ class AgentProgram(Agent):
         tracked = tracked_files(self.checkout.folder, machine.git, machine.git_environ, machine.code)
         # Where the suite is, the run writes its results.
         is_apart = self.fixture is not None and not holds_suite(self.fixture, self._suite_files)
-        whole = [*hidden_places(self._cases, self.checkout), *([self.fixture] if self.fixture and is_apart else [])]
+        whole = [*hidden_places(self._cases), *([self.fixture] if self.fixture and is_apart else [])]
         path = machine.environ["PATH"] if has_exams(self._cases) else ""
         return Guard([*self._suite_files, *tracked, *own_files()], whole, library_folders(), path)
 
@@ -325,8 +324,8 @@ class AgentSession(Session):
         facts["files"] = {name: _kept_file(self.workspace, name) for name in paths}
         given = [check.changed.only for check in checks if isinstance(check, ChangedMetric)]
         only = [patterns for patterns in given if patterns is not None]
-        commands = {check.key: check.command for check in checks if isinstance(check, CommandMetric)}
-        facts["commands"] = {key: self._exam(command, facts["changed"], only) for key, command in commands.items()}
+        commands = {check.key: check for check in checks if isinstance(check, CommandMetric)}
+        facts["commands"] = {key: self._exam(check, facts["changed"], only) for key, check in commands.items()}
         # A name of a file may be no text.
         found: dict[str, Any] = make_storable(facts)
         return found
@@ -338,23 +337,23 @@ class AgentSession(Session):
             self.workspace, self._before, fixture, lambda names: agent.machine.ignored(fixture, names, folder)
         )
 
-    def _exam(
-        self, command: CommandConditions, changed: Sequence[Any], only: Sequence[Sequence[str]]
-    ) -> dict[str, Any]:
+    def _exam(self, check: CommandMetric, changed: Sequence[Any], only: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Return the result of a command in its own tree, or the problem with the tree."""
         # The agent must not have known the place.
         agent, place = self._agent, Path(tempfile.mkdtemp(prefix="exam-", dir=self._folder))
+        command, hidden = check.command, check.hidden
         environ = chosen(agent.machine.environ)
         try:
             tree, any_links = place / "tree", agent.target.setup is not None
             make_tree(tree, agent.fixture, self.workspace, changed, only, command.hidden, any_links=any_links)
-            if command.hidden is not None:
-                add_hidden(tree, command.hidden, agent.checkout)
-            return run_shell(
+            if hidden is not None:
+                hidden.copy_to(tree)
+            ended = run_shell(
                 *(command.run, command.timeout_s, tree, place, environ, agent.machine.code, agent.redact),
                 confinement=agent.machine.confinement,
                 most_bytes=MOST_WRITTEN,
             )
+            return ended if hidden is None else {**ended, "hidden": hidden.digest()}
         except (WorkspaceError, OSError) as error:
             return {"problem": str(error)}
         finally:

@@ -61,7 +61,7 @@ def build_agent(
             raise TargetError(f"the workspace {excerpt(target.workspace)} cannot be used: {error.strerror}") from None
         if not fixture.is_dir():
             raise TargetError(f"the workspace {excerpt(target.workspace)} is not a folder")
-    check_suite(adapter, suite.cases, checkout)
+    check_suite(adapter, suite.cases)
     git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
     machine = Machine(program, git, chosen(environ, *adapter.passes, *target.env), code)
     turns = None

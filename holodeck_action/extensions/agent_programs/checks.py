@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.agent_programs.adapters.catalogue import ADAPTERS
+from holodeck_action.extensions.agent_programs.hidden import HiddenFiles
 from holodeck_action.extensions.agent_programs.workspace import MOST_TEXT, split_lines, walk
 from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
@@ -27,6 +28,7 @@ from holodeck_action.metrics.result import EvaluationResult, excerpt, format_cou
 from holodeck_action.metrics.text_checks import check_pattern
 from holodeck_action.metrics.tools.matchers import TimedPatterns, format_pattern, format_text
 from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, NonBlank, Number, WrittenText
 from holodeck_action.suite.model.metric_base import Role
@@ -169,14 +171,14 @@ class FileMetric(WorkspaceCheck):
 
     _golden: str | None = PrivateAttr(None)
 
-    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+    def with_file(self, place: Callable[[str], str], checkout: Checkout) -> Self:
         """Return a copy with the expected content; see `Metric.with_file`."""
         if self.file.equals is None:
             return self
         path = place(self.file.equals)
         made = self.model_copy(update={"file": self.file.model_copy(update={"equals": path})})
         try:
-            made._golden = read(path).text()
+            made._golden = checkout.read(path).text()
         except ForeignError as error:
             raise ValueError(f"the file {path} {error}") from None
         return made
@@ -431,10 +433,26 @@ class CommandMetric(WorkspaceCheck):
 
     PLACE = 63
     SHORT: ClassVar[str | None] = "command"
+    NAMES_FILE = True
 
     type: Annotated[Literal["command"], Role.KIND] = "command"
     command: CommandConditions
     """The command. Example: `{run: pytest -q hidden, hidden: hidden}`."""
+
+    _hidden: HiddenFiles | None = PrivateAttr(None)
+
+    def with_file(self, place: Callable[[str], str], checkout: Checkout) -> Self:
+        """Return a copy that knows the hidden files; see `Metric.with_file`."""
+        if self.command.hidden is None:
+            return self
+        made = self.model_copy()
+        made._hidden = HiddenFiles.of(checkout, self.command.hidden)
+        return made
+
+    @property
+    def hidden(self) -> HiddenFiles | None:
+        """The hidden files, of the suite that grades; None if there are none."""
+        return self._hidden
 
     def base_name(self, k: int | None) -> str:
         """Return the type with the command."""
@@ -456,8 +474,8 @@ class CommandMetric(WorkspaceCheck):
         """Return whether the command ended as expected.
 
         Raises:
-            EvaluationError: the command did not run (code `missing_input`), could not be started (`cannot_start`), or
-                took too long (`timeout`).
+            EvaluationError: the command did not run with these hidden files (code `missing_input`), could not be started
+                (`cannot_start`), or took too long (`timeout`).
         """
         wanted = self.command
         found = facts.get("commands", {}).get(self.key)
@@ -468,6 +486,9 @@ class CommandMetric(WorkspaceCheck):
             raise EvaluationError(
                 f"{format_text(wanted.run)} could not be run: {found['problem']}", code="cannot_start"
             )
+        if self._hidden is not None and found.get("hidden") != self._hidden.loaded:
+            message = f"the hidden files {wanted.hidden} have changed since {format_text(wanted.run)} was run; run the "
+            raise EvaluationError(f"{message}agent again to check it", code="missing_input")
         ended, output = found.get("exit"), f"{found.get('stdout', '')}\n{found.get('stderr', '')}"
         if ended is None:
             message = f"{format_text(wanted.run)} took longer than {wanted.timeout_s:g} s; it was stopped"

@@ -12,13 +12,10 @@ from holodeck_action.extensions.agent_programs.confinement import Confinement
 from holodeck_action.extensions.agent_programs.program import read_end
 from holodeck_action.extensions.agent_programs.workspace import (
     MOST_BYTES,
-    WorkspaceError,
     copy_file,
     copy_folder,
-    walk,
 )
 from holodeck_action.record.disk import open_new
-from holodeck_action.suite.checkout import Checkout
 from holodeck_action.text.foreign import Redact, open_file
 from holodeck_action.text.plain import MARGIN
 from holodeck_action.workers.permission import CodeAllowed
@@ -94,22 +91,6 @@ def _is_taken(tree: Path, name: str) -> bool:
     return (place.is_dir() and not place.is_symlink()) or any(
         folder.is_symlink() or (folder.exists() and not folder.is_dir()) for folder in above
     )
-
-
-def add_hidden(tree: Path, hidden: str, checkout: Checkout) -> None:
-    """Copy hidden files of the checkout into an exam tree: a folder or a file, to the same relative path.
-
-    Raises:
-        WorkspaceError: they cannot be read.
-    """
-    try:
-        source = checkout.resolve(hidden)
-    except OSError as error:
-        raise WorkspaceError(f"{hidden} cannot be read: {error.strerror}") from None
-    if not source.exists():
-        raise WorkspaceError(f"{hidden} does not exist")
-    for name in walk(source) if source.is_dir() else ("",):
-        copy_file(checkout.folder, os.path.normpath(os.path.join(hidden, name)), tree, MOST_BYTES, replace=True)
 
 
 def run_shell(

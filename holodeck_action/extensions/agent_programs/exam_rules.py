@@ -16,7 +16,6 @@ from holodeck_action.extensions.agent_programs.checks import (
 )
 from holodeck_action.extensions.agent_programs.texts import WorkspaceTextMetric
 from holodeck_action.record.agent_errors import TargetError
-from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.text.plain import excerpt
 
@@ -28,7 +27,7 @@ def checks_of(turn: Turn) -> list[WorkspaceCheck | WorkspaceTextMetric]:
     return [spec.config for spec in turn.metrics if isinstance(spec.config, WorkspaceCheck | WorkspaceTextMetric)]
 
 
-def check_suite(adapter: Adapter, cases: Sequence[Case], checkout: Checkout) -> None:
+def check_suite(adapter: Adapter, cases: Sequence[Case]) -> None:
     """Check that what the checks name exists.
 
     Raises:
@@ -38,13 +37,8 @@ def check_suite(adapter: Adapter, cases: Sequence[Case], checkout: Checkout) -> 
     for case in cases:
         for check in (check for turn in case.turns for check in checks_of(turn)):
             where = f"case {excerpt(case.name or case.id)}"
-            if isinstance(check, CommandMetric) and check.command.hidden is not None:
-                try:
-                    exists = checkout.resolve(check.command.hidden).exists()
-                except OSError:
-                    exists = False
-                if not exists:
-                    raise TargetError(f"{where}: the hidden files {check.command.hidden} do not exist")
+            if isinstance(check, CommandMetric) and check.hidden is not None and not check.hidden.exist:
+                raise TargetError(f"{where}: the hidden files {check.hidden.path} do not exist")
             if isinstance(check, CalledMetric) and adapter.shell and check.called.tool.lower() in shells:
                 raise TargetError(
                     f"{where}: {adapter.name} has no tool {excerpt(check.called.tool)}; its shell is {adapter.shell}"
@@ -91,11 +85,10 @@ def _commands(cases: Sequence[Case]) -> Iterator[CommandMetric]:
     return (check for check in checks if isinstance(check, CommandMetric))
 
 
-def hidden_places(cases: Sequence[Case], checkout: Checkout) -> Iterator[Path]:
+def hidden_places(cases: Sequence[Case]) -> Iterator[Path]:
     """Yield the files and folders with the hidden files of all commands.
 
     Raises:
         OSError: one is outside of the checkout.
     """
-    for hidden in {check.command.hidden for check in _commands(cases)} - {None}:
-        yield checkout.resolve(hidden or "")
+    yield from {check.hidden.place for check in _commands(cases) if check.hidden is not None}

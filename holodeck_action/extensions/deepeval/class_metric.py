@@ -18,12 +18,13 @@ from holodeck_action.extensions.deepeval.catalogue import (
 )
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.judging.class_metric import ClassMetric, metric_of_entry
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.validation import check_entry
-from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.foreign import ForeignError
 
 RequiredParam = Literal[
     "input", "actual_output", "expected_output", "context", "retrieval_context", "tools_called", "expected_outcome"
@@ -91,11 +92,11 @@ class DeepEvalClassMetric(ClassMetric):
             ) from None
         self._schema = schema
 
-    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+    def with_file(self, place: Callable[[str], str], checkout: Checkout) -> Self:
         """Return a copy of the metric with the JSON Schema that `expected_schema` names, or with the properties of the
         suite's class; see `Metric.with_file`."""
         if self.is_own and self.ENTRY is None:
-            entry = read_own_metric(self.metric, read, self.required_params)
+            entry = read_own_metric(self.metric, checkout.read, self.required_params)
             return check_entry(metric_of_entry(type(self), entry), self)
         written = None if self.is_own else self.option_values.get(SCHEMA_OPTION)
         if not isinstance(written, str):
@@ -103,7 +104,7 @@ class DeepEvalClassMetric(ClassMetric):
         path = place(written)
         made = self.model_copy()
         try:
-            made._set_schema(read(path).json())
+            made._set_schema(checkout.read(path).json())
         except ForeignError as error:
             raise ValueError(f"the file {path} {error}") from None
         except PydanticCustomError as error:

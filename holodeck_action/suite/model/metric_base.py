@@ -15,11 +15,11 @@ from msgspec import Struct
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, LazySection, MaybeText
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.probing import Exam, Probe
 from holodeck_action.suite.model.providers import LLMProvider
-from holodeck_action.text.foreign import Foreign
 
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
 VALID_EVALUATION_PARAMS = frozenset[str](get_args(EvaluationParam))
@@ -155,13 +155,13 @@ class Metric(FormatModel):
         """
         raise NotImplementedError
 
-    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+    def with_file(self, place: Callable[[str], str], checkout: Checkout) -> Self:
         """Return a copy of the metric with the content of the file that it names; the metric itself if it names no
         file.
 
         Args:
             place: converts a path as written to a path relative to the suite's folder.
-            read: reads the file at a path relative to the suite's folder.
+            checkout: the suite's, which reads files; paths start in the suite's folder.
 
         Raises:
             OSError: the file cannot be read.
