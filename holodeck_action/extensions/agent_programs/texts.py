@@ -35,7 +35,7 @@ def _check_text(value: str) -> str:
 
 
 class NoTextError(Exception):
-    """The agent did not leave a file whose text is asked for; the message is the reason."""
+    """The agent did not leave a file whose text is needed; the message is the reason."""
 
 
 class WorkspaceTextMetric(CompositeMetric):
