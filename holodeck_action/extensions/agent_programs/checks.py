@@ -474,8 +474,8 @@ class CommandMetric(WorkspaceCheck):
         """Return whether the command ended as expected.
 
         Raises:
-            EvaluationError: the command did not run with these hidden files (code `missing_input`), could not be started
-                (`cannot_start`), or took too long (`timeout`).
+            EvaluationError: the command did not run with these hidden files (code `missing_input`), could not be
+                started (`cannot_start`), or took too long (`timeout`).
         """
         wanted = self.command
         found = facts.get("commands", {}).get(self.key)

@@ -14,6 +14,7 @@ from holodeck_action.extensions.agent_programs.workspace import (
     MOST_BYTES,
     copy_file,
     copy_folder,
+    remove_empty,
 )
 from holodeck_action.record.disk import open_new
 from holodeck_action.text.foreign import Redact, open_file
@@ -67,7 +68,7 @@ def make_tree(
     for entry in counting:
         if entry["change"] == "deleted":
             (tree / entry["path"]).unlink(missing_ok=True)
-            _remove_empty((tree / entry["path"]).parent, tree)
+            remove_empty((tree / entry["path"]).parent, tree)
     for entry in counting:
         if entry["change"] != "deleted" and entry["sha256"] and not _is_taken(tree, entry["path"]):
             copy_file(workspace, entry["path"], tree, MOST_BYTES, replace=True, any_links=True)
@@ -76,12 +77,6 @@ def make_tree(
 def _overlap(path: str, other: str) -> bool:
     """Return whether one of two paths is the other one or in it."""
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
-
-
-def _remove_empty(folder: Path, tree: Path) -> None:
-    while folder != tree and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
 
 
 def _is_taken(tree: Path, name: str) -> bool:

@@ -64,7 +64,7 @@ class LeftFiles:
             if isinstance(left, str):
                 write_new(place.path / "not-kept.txt", [f"The workspace {left}\n".encode("utf-8", "replace")])
             else:
-                restore(place.path, left)
+                restore(place.path, left, everything=False)
         except (OSError, WorkspaceError):
             # The verdict does not depend on these files.
             return

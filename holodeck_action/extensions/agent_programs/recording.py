@@ -76,7 +76,7 @@ class RecordedTurns:
             told = entry.answer.payload
             lines = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in told["lines"]]
             text = "\n".join(lines).replace(_TRIAL, str(folder))
-            restore(folder / "workspace", told["files"])
+            restore(folder / "workspace", told["files"], everything=True)
             output, errors = (Foreign(each.encode("utf-8", "replace")) for each in (text, told["stderr"]))
             finished = Finished(output, errors, told["exit_code"], told["stopped"])
         except (KeyError, TypeError, ValueError, AttributeError, OSError, WorkspaceError) as error:

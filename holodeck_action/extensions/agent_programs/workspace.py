@@ -181,8 +181,8 @@ def stored_changes(folder: Path, before: Snapshot, after: Snapshot, redact: Reda
         redact: removes secrets from contents.
 
     Returns:
-        For each path None if it was deleted, else `link`, the target of a link, or `text` or `base64`, and
-        `executable`.
+        For each path None if it was deleted, else `link`, the target of a link, or `pipe`, also for devices and
+        sockets, or `text` or `base64`, and `executable`. A name that is not UTF-8 is a null and its base64.
 
     Raises:
         WorkspaceError: the changes are too large, or a file cannot be read.
@@ -195,13 +195,15 @@ def stored_changes(folder: Path, before: Snapshot, after: Snapshot, redact: Reda
             continue
         try:
             if entry is None:
-                found[name] = None
+                found[_stored_name(name)] = None
             elif entry.link:
-                found[name] = {"link": os.readlink(path)}
+                found[_stored_name(name)] = {"link": _stored_name(os.readlink(path))}
+            elif not entry.sha256:
+                found[_stored_name(name)] = {"pipe": True}
             else:
                 content = read_file(path, left, follow_links=False).parse(bytes)
                 left -= len(content)
-                found[name] = {**_stored_content(content, redact), "executable": entry.executable}
+                found[_stored_name(name)] = {**_stored_content(content, redact), "executable": entry.executable}
         except OSError as error:
             raise WorkspaceError(f"has a change that cannot be recorded, {name}: {error.strerror}") from None
         if len(found) > MOST_KEPT_FILES:
@@ -218,31 +220,68 @@ def _stored_content(content: bytes, redact: Redact) -> dict[str, str]:
     return {"text": clean}
 
 
-def restore(folder: Path, files: Mapping[str, Any]) -> None:
-    """Write recorded changes (see `stored_changes`) to a workspace.
+def _stored_name(name: str) -> str:
+    """Return a name as text; one that is not UTF-8 begins with a null, which no name has."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return f"\0{b64encode(os.fsencode(name)).decode()}"
+    return name
+
+
+def _read_name(stored: str) -> str:
+    return os.fsdecode(b64decode(stored[1:])) if stored.startswith("\0") else stored
+
+
+def restore(folder: Path, files: Mapping[str, Any], *, everything: bool) -> None:
+    """Write recorded changes (see `stored_changes`) to a folder.
+
+    Args:
+        folder: the folder.
+        files: the changes.
+        everything: whether pipes, and links that lead out of the folder, are made, too; else they are left out.
 
     Raises:
-        WorkspaceError: a path, or the target of a link, is outside of the workspace.
+        WorkspaceError: a path is outside of the folder.
         OSError: a file cannot be written.
     """
     root = Path(os.path.realpath(folder))
-    for name, stored in files.items():
-        path = root / name
-        place = path.parent / stored.get("link", "") if stored else path.parent
-        if os.path.isabs(name) or not all(
-            Path(os.path.realpath(each)).is_relative_to(root) for each in (path.parent, place)
-        ):
+    # Files are deleted first, because a file can be in the place of a folder.
+    for name, stored in sorted(files.items(), key=lambda each: each[1] is not None):
+        path = root / _read_name(name)
+        if not Path(os.path.realpath(path.parent)).is_relative_to(root):
             raise WorkspaceError(f"has a path that leads out of it: {name}")
-        path.unlink(missing_ok=True)
         if stored is None:
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if "link" in stored:
-            os.symlink(stored["link"], path)
-        else:
-            content = stored["text"].encode() if "text" in stored else b64decode(stored["base64"])
-            write_new(path, [content], UNSYNCED_DISK)
-            os.chmod(path, 0o755 if stored["executable"] else 0o644)
+            path.unlink(missing_ok=True)
+            remove_empty(path.parent, root)
+        elif everything or _is_harmless(path, stored, root):
+            _restore_file(path, stored)
+
+
+def _is_harmless(path: Path, stored: Mapping[str, Any], root: Path) -> bool:
+    """Return whether a program that reads a stored file neither waits nor reads a file of another folder."""
+    target = Path(os.path.realpath(path.parent / _read_name(stored.get("link", ""))))
+    return "pipe" not in stored and target.is_relative_to(root)
+
+
+def _restore_file(path: Path, stored: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    if "link" in stored:
+        os.symlink(_read_name(stored["link"]), path)
+    elif "pipe" in stored:
+        os.mkfifo(path)
+    else:
+        content = stored["text"].encode() if "text" in stored else b64decode(stored["base64"])
+        write_new(path, [content], UNSYNCED_DISK)
+        os.chmod(path, 0o755 if stored["executable"] else 0o644)
+
+
+def remove_empty(folder: Path, root: Path) -> None:
+    """Remove a folder of a tree, and those above it, as long as they are empty."""
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def changes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +61,44 @@ def test_a_replay_needs_no_program_and_checks_again(project: Project, program: s
     assert first.response == DONE.replace(secret, "***")
     assert second.error is None
     assert [each.score for each in first.evaluations] == [1.0, 1.0, 1.0, 1.0, 0.0]
+
+
+ODD = """mkfifo pipe
+mkdir -p .venv/bin
+ln -s /bin/sh .venv/bin/python
+printf x > "$(printf 'caf\\351')"
+ln -s "$(printf '\\351')" link
+rm -r folder
+echo x > folder
+echo Done
+"""
+"""What a trial may leave: a pipe, a link that leads out, names that are not UTF-8, and a file in place of a folder."""
+
+
+def test_a_trial_that_leaves_odd_files_is_replayed(project: Project) -> None:
+    project.write("shop/folder/one/two.txt", "x\n")
+    project.write("odd.sh", ODD)
+    checks = [
+        {"contains": "Done"},
+        {"changed": {"any": ["pipe", ".venv/bin/python", "link", "caf?"], "max_files": 6}},
+        {"file": {"path": ".venv/bin/python", "exists": False}},
+        {"command": {"run": "test -x .venv/bin/python && test -f folder && ls"}},
+    ]
+    project.suite([{"name": "odd", "input": "x", "expect": checks}], evaluations=None)
+    command = f"sh {project.folder / 'odd.sh'}"
+    target = {"agent": "command", "command": command, "workspace": "shop", "confine": "none", "keep": "failed"}
+    project.policy(target=target)
+    recorded = project.run("run", "-o", "out", "--record", "tape")
+    assert recorded.code == 1, recorded.stderr
+    before = canonical(project)
+    finished, problem = replay(project)
+    assert (finished.code, problem) == (1, "")
+    assert canonical(project) == before
+    (turn,) = read_record(project.out / "results.json").cases[0].trials[0].turns
+    assert [each.score for each in turn.evaluations] == [1.0, 1.0, 0.0, 1.0]
+    # Whoever reads the run's folder neither waits nor follows a link out of it.
+    kept = [path for path in (project.out / "workspaces").rglob("*") if not path.is_dir() or path.is_symlink()]
+    assert sorted(os.fsencode(path.name) for path in kept) == [b"caf\xe9", b"folder", b"link"]
 
 
 @pytest.mark.full
