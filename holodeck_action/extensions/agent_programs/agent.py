@@ -218,6 +218,7 @@ class AgentSession(Session):
         self._turns = 0
         self._failed = False
         self._running: ProgramRun | None = None
+        self._partial = PartialTurn()
 
     @property
     def workspace(self) -> Path:
@@ -232,7 +233,7 @@ class AgentSession(Session):
             raise AgentError(
                 f"{self._agent.adapter.program} has no session that a second turn could continue", "session_ended"
             )
-        self._failed = True
+        self._failed, self._partial = True, PartialTurn()
         self._prompts.append(turn.input)
         recorded = self._agent.recorded
         request = {} if recorded is None else recorded.request(self._trial, self._prompts)
@@ -241,6 +242,7 @@ class AgentSession(Session):
         else:
             played = await self._start(turn)
         reply = await _in_thread(lambda: self._reply(played.finished))
+        self._partial = PartialTurn(reply.tool_invocations, reply.usage, reply.metadata)
         if recorded is not None and not recorded.replays and (reply.error is None or reply.error.kind == "agent"):
             await _in_thread(lambda: self._record(recorded, request, played))
         self._failed = reply.error is not None
@@ -263,7 +265,13 @@ class AgentSession(Session):
         if self._running is not None:
             self._running.close()
         self._running = agent.machine.start(agent.adapter, launch, self._folder, turn.input, agent.max_bytes)
-        finished = await self._running.wait(agent.target.max_calls, agent.adapter)
+        running = self._running
+        try:
+            finished = await running.wait(agent.target.max_calls, agent.adapter)
+        except BaseException:
+            # Now: later, the case's deadline may have removed the workspace, and other trials would wait.
+            self._partial = await _in_thread(lambda: self._read_partial(running))
+            raise
         return PlayedTurn(finished, round(time.monotonic() - started, 4))
 
     def _record(self, recorded: RecordedTurns, request: dict[str, Any], played: PlayedTurn) -> None:
@@ -371,10 +379,11 @@ class AgentSession(Session):
 
     def partial_turn(self) -> PartialTurn:
         """Return the calls, tokens and changes of a turn that was stopped."""
-        if self._running is None:
-            return PartialTurn()
+        return self._partial
+
+    def _read_partial(self, stopped: ProgramRun) -> PartialTurn:
         agent = self._agent
-        trajectory = self._running.so_far().trajectory(agent.adapter, self._folder / "home", self._session)
+        trajectory = stopped.so_far().trajectory(agent.adapter, self._folder / "home", self._session)
         try:
             done = self._changes()
         except WorkspaceError:
