@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def reachable() -> Iterator[Project]:
         yield Project(Path(folder))
 
 
-def confined(project: Project, kind: str, cases: Sequence[Mapping[str, Any]], **environ: str) -> Finished:
+def confined(project: Project, kind: str, cases: Sequence[dict[str, Any]], **environ: str) -> Finished:
     """Run cases whose inputs are scripts, at the strongest level up to `kind` that works here."""
     project.suite([*cases], evaluations=None)
     target = {"agent": "command", "command": shlex.join(["/bin/sh", "-c", 'eval "$(cat)"']), "env": [*environ]}
