@@ -11,10 +11,10 @@ from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.seam import registry
 from holodeck_action.suite.suite_schemas import suite_schema
 from holodeck_action.targets.reply import reply_schema
-from holodeck_action.targets.request import request_schema
+from holodeck_action.targets.request import REQUEST
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_TARGET_SCHEMAS = {"reply": reply_schema, "request": request_schema}
+_TARGET_SCHEMAS = {"reply": reply_schema, "request": REQUEST.schema}
 
 
 def print_schema(document: str, caller: Caller) -> int:

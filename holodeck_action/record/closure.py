@@ -60,7 +60,7 @@ KINDS = (
     ),
     Kind(
         "surroundings",
-        "the interpreter and packages of the code, the prompts of judges, the version of holodeck-action",
+        "the code's interpreter and packages, judges' prompts, the versions of holodeck-action and of a coding agent",
         "`run.closure.surroundings`, `configurations.*.version`",
         "reported, without a reaction",
     ),

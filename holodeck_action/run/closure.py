@@ -126,9 +126,10 @@ def _recordings(checkout: Checkout, folder: str) -> Iterator[tuple[str, str | No
 
 
 def _surroundings(side: Run) -> Mapping[str, str]:
-    python = side.python
+    python, agent = side.python, side.resources.agent
     return {
         "holodeck-action": __version__,
         "Python": platform.python_version(),
         **({} if python is None else {"the packages of its code": python.digest[:12]}),
+        **({} if agent is None else agent.surroundings),
     }

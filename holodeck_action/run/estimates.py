@@ -187,8 +187,7 @@ def estimate_judges(prepared_suite: Run) -> JudgingEstimate | None:
     The estimate assumes non-empty answers and no retries; see `Metric.judge_calls`. Each judge of a panel counts, even
     if the same model judges several times.
     """
-    suite = prepared_suite.suite
-    answer = longest_answer(suite.agent) or COMPLETION_GUESS
+    answer = longest_answer(prepared_suite.suite.agent) or COMPLETION_GUESS
     tallies: dict[tuple[str, int], Tally] = {}
     writers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
     evaluations, fallbacks = [0, 0], False

@@ -25,7 +25,7 @@ from holodeck_action.scoring.exam_results import NO_EXAMS, Exams
 from holodeck_action.suite.checkout import Checkout, head_commit
 from holodeck_action.suite.model.targets import AddedTarget, AnyTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Case
-from holodeck_action.targets.protocol import Agent, KeepsFiles
+from holodeck_action.targets.protocol import Agent
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.pool import WorkerPool
@@ -295,9 +295,9 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         """Append a trial that ran to the journal, and let its agent keep files that it left."""
         if self.journal is not None:
             self.journal.append(self._recorded_id(case), to_json(trial))
-        keeper: object = self.resources.agent
-        if self.folder is not None and isinstance(keeper, KeepsFiles):
-            keeper.keep_files(case.id, trial, self.folder)
+        agent = self.resources.agent
+        if self.folder is not None and agent is not None:
+            agent.keep_files(case.id, trial, self.folder)
 
     def resumed_keys(self, cases: Sequence[Case]) -> Mapping[TrialKey, TrialKey]:
         """Return the journal's keys of the trials of cases, which have redacted ids, by the keys with original ids."""

@@ -21,7 +21,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback, url_without_secrets
 from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.suite.values import Case
-from holodeck_action.targets.protocol import Conversation, Reply
+from holodeck_action.targets.protocol import Agent, Conversation, Reply
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, missing_facts, reply_from_mapping
 from holodeck_action.targets.streams import DONE, EventParser, StreamedReply
 from holodeck_action.targets.templates.computation_pool import ComputationPool
@@ -50,7 +50,7 @@ _ERROR_BODY_S = 2.0
 """Maximum seconds to wait for the body of an error response; the status is already known."""
 
 
-class HttpAgent:
+class HttpAgent(Agent):
     """Calls a service by POST, once per turn.
 
     Without a `request` mapping, the body is the request (see `Conversation.request`). Without a `response` mapping, the

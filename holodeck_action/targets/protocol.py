@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -134,17 +135,21 @@ ReplyFact = Literal["tools", "tokens", "cost", "time", "first token"]
 
 
 class Agent(Protocol):
-    """The target of a suite, as a run calls it."""
+    """The target of a suite, as a run calls it.
+
+    Attributes:
+        unreported: the data that no reply of the target contains, each with the reason; complete once the agent is
+            built.
+        surroundings: the versions, by name, of the programs that have answered so far.
+    """
+
+    unreported: Mapping[ReplyFact, str] = MappingProxyType({})
+    surroundings: Mapping[str, str] = MappingProxyType({})
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the target, one sentence each; complete once the agent is built."""
         return ()
-
-    @property
-    def unreported(self) -> Mapping[ReplyFact, str]:
-        """The data that no reply of the target contains, each with the reason; complete once the agent is built."""
-        return {}
 
     async def open(self, case: Case, trial: int) -> Session:
         """Return a new conversation for one trial of a case.
@@ -154,17 +159,13 @@ class Agent(Protocol):
         """
         ...
 
+    def keep_files(self, case_id: str, trial: TrialRecord, folder: GivenPath) -> None:
+        """Write files of a finished and graded trial to the run's folder; by default there are none."""
+        return
+
     async def close(self) -> None:
         """Release the resources that conversations share. By default there is nothing to release."""
         return
-
-
-@runtime_checkable
-class KeepsFiles(Protocol):
-    """An agent whose trials leave files."""
-
-    def keep_files(self, case_id: str, trial: TrialRecord, folder: GivenPath) -> None:
-        """Write files of a finished and graded trial to the run's folder, or do nothing."""
 
 
 class Conversation:

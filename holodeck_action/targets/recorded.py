@@ -10,7 +10,7 @@ from typing import BinaryIO
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Reply, Session
+from holodeck_action.targets.protocol import Agent, Reply, Session
 from holodeck_action.targets.reply import REPLY_KEYS, missing_facts, reply_from_mapping
 from holodeck_action.targets.transcripts import TURN_KEYS, JsonLinesTranscript, Row, open_transcript
 from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key_clause
@@ -26,7 +26,7 @@ _AnswerKey = str | tuple[str, int, int]
 _Problem = tuple[str, str]
 
 
-class RecordedAgent:
+class RecordedAgent(Agent):
     """Answers from a transcript with rows `{case, turn, trial, response, tool_invocations, …}`.
 
     The `case` of a row is the id or the name of a case; ids take precedence. `turn` and `trial` are 0 by default. The
@@ -74,8 +74,13 @@ class RecordedAgent:
         self._rows = index.rows
         self._problems = index.problems
         self._case_problems = index.case_problems
-        self.notices: tuple[str, ...] = index.notices()
+        self._notices = index.notices()
         self.unreported = missing_facts(index.keys, f"no row of {title} has {{}}", is_timed=False)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices about rows of the transcript, one sentence each."""
+        return self._notices
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Return a session that answers one trial of a case.

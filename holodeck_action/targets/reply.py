@@ -186,7 +186,6 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     found = REPLY.entries(given, "the reply", "", Reader(max_bytes))
     chunks = _map_all(found["retrieved_chunks"], lambda chunk: RetrievedChunk(**chunk))
     texts = found["retrieval_context"]
-    error = found["error"]
     used: Sequence[Mapping[str, Any]] = found["usage"] or ()
     model = found["model"] or (used[0]["model"] if len(used) == 1 else None)
     return Reply(
@@ -200,7 +199,7 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         model=model,
         messages=_map_all(found["messages"], lambda message: message),
         metadata=found["metadata"],
-        error=_reply_error(error, found["finish_reason"]),
+        error=_reply_error(found["error"], found["finish_reason"]),
         finish_reason=found["finish_reason"],
     )
 

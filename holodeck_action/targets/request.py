@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.targets.shapes import Field, Json, JsonObject, ListOf, Object, Schema, Text, WholeNumber
+from holodeck_action.targets.shapes import Field, Json, JsonObject, ListOf, Object, Text, WholeNumber
 
 _MESSAGE = Object(
     {"role": Field(Text(not_empty=True), "Role of the speaker, such as `user`.", required=True)}, accept_other_keys=True
@@ -31,8 +31,3 @@ REQUEST = Object(
     }
 )
 """The shape of a request. It does not contain the expected answer."""
-
-
-def request_schema() -> Schema:
-    """Return the JSON Schema of a request."""
-    return REQUEST.schema()

@@ -55,7 +55,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Suite, Turn
-from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, ReplyFact, Session
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, Session
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import make_storable
@@ -87,6 +87,9 @@ class AgentProgram(Agent):
         self.machine, self.max_bytes, self.redact = machine, max_bytes, redact
         self.cache, self.job = cache, job
         self._ready: asyncio.Task[None] | None = None
+        self.unreported = adapter.unreported(None if self.replays else machine.environ)
+        self._version: str | None = None
+        self._versions: set[str] = set()
         self._cases = suite.cases
         self._suite_files = [suite.folder / suite.file, *suite.folder.glob("holodeck-action.y*ml")]
         self._guard: Guard | None = None
@@ -101,10 +104,13 @@ class AgentProgram(Agent):
         """Whether turns are replayed, so that no program starts."""
         return self.recorded is not None and self.recorded.replays
 
-    @property
-    def unreported(self) -> Mapping[ReplyFact, str]:
-        """The facts that no reply of the program has."""
-        return self.adapter.unreported(None if self.replays else self.machine.environ)
+    def with_version(self, trajectory: Trajectory) -> Trajectory:
+        """Return a turn with the version of the program that answered, which is then one of `surroundings`."""
+        version = trajectory.version or self._version
+        if version is not None:
+            self._versions.add(version)
+            self.surroundings = {self.adapter.program: ", ".join(sorted(self._versions))}
+        return replace(trajectory, version=version)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -137,6 +143,8 @@ class AgentProgram(Agent):
                 raise AgentError(f"the workspace {error}", "cannot_start") from None
         if self.target.self_check and not self.replays and not isinstance(self.adapter, UnknownProgram):
             await self._check_itself()
+        if self.adapter.tells_version and not self.replays:
+            self._version = await _in_thread(lambda: self.machine.version(self.shared))
         # Once: what a trial has changed must not be taken for the state before.
         self._guard = await _in_thread(self._watch)
 
@@ -291,7 +299,7 @@ class AgentSession(Session):
 
     def _reply(self, finished: Finished) -> Reply:
         agent = self._agent
-        trajectory = finished.trajectory(agent.adapter, self._folder / "home", self._session)
+        trajectory = agent.with_version(finished.trajectory(agent.adapter, self._folder / "home", self._session))
         if self._session is not None and trajectory.session not in (None, self._session):
             trajectory = replace(trajectory, ended=OTHER_SESSION)
         self._session = trajectory.session or self._session
@@ -383,7 +391,8 @@ class AgentSession(Session):
 
     def _read_partial(self, stopped: ProgramRun) -> PartialTurn:
         agent = self._agent
-        trajectory = stopped.so_far().trajectory(agent.adapter, self._folder / "home", self._session)
+        so_far = stopped.so_far().trajectory(agent.adapter, self._folder / "home", self._session)
+        trajectory = agent.with_version(so_far)
         try:
             done = self._changes()
         except WorkspaceError:

@@ -15,10 +15,13 @@ from holodeck_action.extensions.agent_programs.program import ProgramRun
 from holodeck_action.extensions.agent_programs.workspace import MOST_BYTES, WorkspaceError
 from holodeck_action.record.disk import write_new
 from holodeck_action.text.foreign import open_file
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.workers.bounded_programs import ProgramError, run_program
 from holodeck_action.workers.permission import CodeAllowed
 
 _GIT_S = 60.0
+_VERSION_S = 60.0
+_VERSION = lazy_pattern(r"\d+(?:\.\d+)+(?:[-+][\w.-]*\w)?")
 _NAMES = ("user.name=holodeck-action", "user.email=none@example.invalid", "commit.gpgsign=false")
 _GIT = [part for setting in (*_NAMES, f"core.hooksPath={os.devnull}") for part in ("-c", setting)]
 _CLEAN_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
@@ -109,6 +112,25 @@ class Machine(Struct, frozen=True):
         if told.code not in (0, 1):
             raise WorkspaceError(f"has a .gitignore that Git cannot read (exit code {told.code})")
         return {*os.fsdecode(told.output.parse(bytes)).split("\0")}
+
+    def version(self, folder: Path) -> str | None:
+        """Return the version that the agent's program prints for `--version`, without keys; None if it prints none.
+
+        Args:
+            folder: absolute path of the folder that all trials share, where it may write.
+        """
+        place = str(folder)
+        environ = {"PATH": self.environ.get("PATH", os.defpath), "HOME": place, "XDG_CACHE_HOME": place}
+        self.confinement.give(folder)
+        command = self.confinement.wrap([self.program, "--version"], [folder])
+        try:
+            printed = run_program(
+                command, environ, code=self.code, timeout_s=_VERSION_S, max_bytes=10_000, folder=folder
+            )
+        except (OSError, ProgramError):
+            return None
+        found = _VERSION.search(printed.output.lossy_text())
+        return found[0] if found is not None and printed.code == 0 else None
 
     def start(self, adapter: Adapter, launch: Launch, folder: Path, prompt: str, max_bytes: int) -> ProgramRun:
         """Start the agent's program in the folder of a trial; `max_bytes` is the maximum of an answer.

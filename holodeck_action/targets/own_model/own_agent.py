@@ -44,7 +44,7 @@ from holodeck_action.targets.own_model.case_files import CaseFiles
 from holodeck_action.targets.own_model.model_agent import ModelAgent, ModelSession, read_answer_format
 from holodeck_action.targets.own_model.runner_settings import RunnerSettings, runner_settings
 from holodeck_action.targets.own_model.toolbox import PlannedCalls, SuiteTools, Tool, ToolContext, Toolkit
-from holodeck_action.targets.protocol import ReplyFact
+from holodeck_action.targets.protocol import Agent, ReplyFact
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.permission import CodeAllowed
@@ -54,7 +54,7 @@ _EXTENSION_TOOLS = (MCPTool, VectorstoreTool, HierarchicalDocumentTool)
 """Kinds of tools that extensions provide, in the order in which the model sees them."""
 
 
-class OwnAgent:
+class OwnAgent(Agent):
     """The suite's own agent: a `ModelAgent` and its tools.
 
     When the first conversation opens, the tools start their servers and index their documents, once for the run. If

@@ -39,7 +39,8 @@ def install(project: Project, *programs: str) -> dict[str, str]:
     for program in programs:
         file = project.write(
             f"bin/{program}",
-            f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / "player.py"} {program} {STREAMS} "$@"\n',
+            f'#!/bin/sh\n[ "$1" = --version ] && echo {program} 0.1.2. && exit\n'
+            f'exec {sys.executable} {Path(__file__).parent / "player.py"} {program} {STREAMS} "$@"\n',
         )
         file.chmod(0o755)
     return {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
@@ -107,6 +108,23 @@ def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program
     assert "+hello from the fake" in turn.metadata["workspace"]["difference"]
     assert record.provenance.target == f"agent:{program}"
     assert not (project.folder / "shop" / "notes.txt").exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("program", "version"), [("claude", "2.1.332"), ("copilot", "0.1.2")])
+def test_another_version_of_the_program_is_told(project: Project, program: str, version: str) -> None:
+    code, record, said = run(project, program, "say")
+    (turn,) = record.turns
+    assert code == 0, said
+    assert (turn.metadata or {})["agent"]["version"] == version
+    project.out.rename(project.folder / "base")
+    script = project.folder / "bin" / program
+    newer = script.read_text().replace("0.1.2", "0.1.3").replace("exec ", "").rstrip()
+    script.write_text(f"{newer} | sed s/2.1.332/2.1.333/\n")
+    project.policy(target={"agent": program, "self_check": False}, baseline={"source": "file:base"})
+    finished = project.run("run", "-o", "out", PATH=f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    assert finished.code == 0, finished.stderr
+    assert f"runs with {program} {version[:-1]}3 instead of {version}" in finished.stdout + finished.stderr
 
 
 FAILING = "FAILED t/a.py::test_a[x y] - no\\n--- FAIL: TestB (0.1s)\\n  ✕ says hello (5 ms)\\n"
@@ -293,7 +311,8 @@ def test_a_program_that_does_not_work_here_is_found_before_the_first_case(projec
     line, reason = BROKEN.get(broken, ("", ""))
     player = f"{sys.executable} {Path(__file__).parent / 'player.py'} codex {STREAMS}"
     script = (
-        f'#!/bin/sh\necho one >> {project.folder}/starts; echo a >&2; set -- "$(cat)"\n{line}\necho "$1" | {player}\n'
+        f'#!/bin/sh\n[ "$1" = --version ] && exit\necho one >> {project.folder}/starts; echo a >&2\n'
+        f'set -- "$(cat)"\n{line}\necho "$1" | {player}\n'
     )
     project.write("bin/codex", script).chmod(0o755)
     environ = {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}

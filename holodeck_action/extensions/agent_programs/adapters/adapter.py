@@ -44,6 +44,7 @@ class Adapter(ABC):
         passes: variables of the job that the program gets: the key of its provider and its address.
         way: how to install the program.
         shell: name of the tool that runs commands; empty if it is not known.
+        tells_version: whether `--version` prints the version, which the stream does not have.
         totals_tokens: whether the tokens are those of the session so far.
         needs: other programs that must be on the PATH.
         files: absolute paths of further files that it reads.
@@ -56,6 +57,7 @@ class Adapter(ABC):
     passes: ClassVar[tuple[str, ...]]
     way: ClassVar[str]
     shell: ClassVar[str] = ""
+    tells_version: ClassVar[bool] = False
     totals_tokens: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     files: Sequence[str] = ()

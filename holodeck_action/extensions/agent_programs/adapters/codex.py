@@ -42,6 +42,7 @@ class Codex(Adapter):
     passes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY")
     shell = "command_execution"
     way = "npm install -g @openai/codex"
+    tells_version = True
     totals_tokens = True
 
     def arguments(self, launch: Launch) -> Sequence[str]:

@@ -35,6 +35,7 @@ class Copilot(Adapter):
     )
     shell = "bash"
     way = "npm install -g @github/copilot"
+    tells_version = True
     totals_tokens = True
     skill_tools = ("skill",)
 
