@@ -18,6 +18,7 @@ import yaml
 import holodeck_action
 import holodeck_action.metrics
 from holodeck_action.cli import main
+from holodeck_action.commands.command_classes import ALIASES
 from holodeck_action.commands.command_line import cli
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.seam import manifest
@@ -29,11 +30,12 @@ ROOT = Path(__file__).parents[1]
 def interface() -> dict[str, Any]:
     """Return all that is stable."""
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    commands = [*commands_below(cli), *((name, cli.commands[command]) for name, command in ALIASES.items())]
     return {
         "exit_codes": {code.name: int(code) for code in ExitCode},
         "inputs": {name: declared.get("default") for name, declared in action["inputs"].items()},
         "outputs": sorted(action["outputs"]),
-        "commands": {name: _options(command) for name, command in commands_below(cli)},
+        "commands": {name: _options(command) for name, command in commands},
         "documents": {name: sorted(set(_keys(_schema(name)))) for name in _documents()},
         "python": {name: _parameters(getattr(holodeck_action, name)) for name in vars(holodeck_action)["__all__"]},
         "metrics": sorted(name for name in dir(holodeck_action.metrics) if name[0].isupper()),

@@ -45,7 +45,7 @@ class ExtensionError(Exception):
 @cache
 def own_extensions() -> tuple[Extension, ...]:
     """Return this package's extensions, sorted by name."""
-    names = sorted(map(os.path.dirname, glob(f"*/{_MANIFEST}.py", root_dir=_FOLDER)))
+    names = sorted(os.path.basename(os.path.dirname(file)) for file in glob(f"{_FOLDER}/*/{_MANIFEST}.py"))
     return tuple(import_module(f"{_PACKAGE}.{name}.{_MANIFEST}").EXTENSION for name in names)
 
 

@@ -87,6 +87,7 @@ def test_a_cluster_gives_the_cases_of_a_lost_worker_to_others() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["tokens a minute, 4 shards", "coordinator, cluster of 16"])
 def test_the_station_that_sets_the_pace_is_the_busiest(name: str) -> None:
     plan = DIFFERENCES[name]

@@ -17,14 +17,16 @@ MAKERS = (
     "suite/",
     "targets/",
     "workers/",
+    "extensions/agent_programs/",
     "extensions/frameworks/",
     "extensions/knowledge/",
     "extensions/mcp/",
 )
 """Rooms in which an answer comes about, before there are facts of it; every other one is held to the rule."""
 READERS = {
-    "extensions/agent_programs/reply.py": "keeps what is known of a turn that was stopped",
     "extensions/calibration/labels.py": "of labelled rows",
+    "extensions/results/inspect_logs.py": "of a log, whose usage may be unknown",
+    "extensions/results/records.py": "writes the record of stored results, without what is unknown",
     "extensions/view/listed_runs.py": "of trials, to show their order",
     "extensions/importers/checks.py": "of a grader's context, which is only given what is known",
     "extensions/importers/readback.py": "of cases in files",

@@ -102,7 +102,7 @@ def test_no_command_writes_or_prints_a_key_of_its_files(project: Project, models
         (one, ("run", "--dry-run", "--target", f"command:python3 --password={KEYS['random value'][1]}")),
         (one, ("validate",)),
         (one, ("doctor",)),
-        (one, ("decide", "out")),
+        (one, ("gate", "out")),
         *((one, ("compare", "out", "out", "--format", name)) for name in formats_of("compare")),
         *((one, ("report", "out", "--format", name)) for name in formats_of("report")),
         *((one, ("export", "out", "--format", name, "-o", f"exported-{name}")) for name in formats_of("export")),

@@ -511,10 +511,10 @@ _FAILED_TEST = lazy_pattern(
     r"^(?:"
     r"FAILED \S+?::(?P<pytest>.+?)(?: - .*)?$"
     r"|(?:FAIL|ERROR): (?P<unittest>test\w*)"
-    r"|\s*--- FAIL: (?P<go>\S+)"
+    r"|[ \t]*--- FAIL: (?P<go>\S+)"
     r"|not ok \d+ (?:- )?(?P<tap>.+)$"
     r"|test (?P<cargo>\S+) \.\.\. FAILED"
-    r"|\s*[✕✗×] (?P<others>.+?)(?: \(?\d+ ?ms\)?)?$"
+    r"|[ \t]*[✕✗×] (?P<others>.+?)(?: \(?\d+ ?ms\)?)?$"
     r")",
     re.MULTILINE,
 )

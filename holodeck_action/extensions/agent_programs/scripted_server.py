@@ -57,10 +57,9 @@ class Request(NamedTuple):
         name = re.findall(rf"{_MARK}(\w+)", self.said[asked[-1]][1])[-1]
         return name, sum(role == "tool" for role, _ in self.said[asked[-1] + 1 :])
 
-    def pick(self, *patterns: str) -> str:
-        """Return the name of the first tool that matches a pattern; empty if there is none."""
-        found = (tool for each in patterns for tool in self.tools if re.fullmatch(each, tool, re.IGNORECASE))
-        return next(found, "")
+    def pick(self, *names: str) -> str:
+        """Return the first tool with one of some names in any case; empty if there is none."""
+        return next((tool for name in names for tool in self.tools if tool.casefold() == name), "")
 
     def write(self, folder: str) -> Step:
         """Return the step that writes notes.txt into a folder."""

@@ -20,6 +20,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     text_at,
     value_at,
 )
+from holodeck_action.suite.model.named_models import NAMED
 
 _EXIT = "Exit code "
 
@@ -33,7 +34,7 @@ class Claude(Adapter):
     shell = "Bash"
     way = "npm install -g @anthropic-ai/claude-code"
     skill_tools = ("skill",)
-    scripted_model = "claude-sonnet-4-5"
+    scripted_model = NAMED["anthropic"][0]
 
     def arguments(self, launch: Launch) -> Sequence[str]:
         """Return the arguments after the program's name."""
