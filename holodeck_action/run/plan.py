@@ -253,8 +253,7 @@ def _budget_lines(
 
 
 def _too_low_warning(limit: float, min_uses: Sequence[float]) -> str:
-    least = math.fsum(min_uses)
-    return ", less than the minimum of the plan: the run will stop early" if limit < least else ""
+    return ", less than the minimum of the plan: the run will stop early" if limit < math.fsum(min_uses) else ""
 
 
 def _prompt_tokens(case: Case, fixed_tokens: int) -> int:

@@ -288,6 +288,8 @@ class Run(LoadedSuite, frozen=True, kw_only=True):
         if held.agent is not None:
             yield from held.agent.notices
             yield from unreported_tools_notices(held.agent, self.cases)
+            if held.agent.unlimited and not held.budgets:
+                yield held.agent.unlimited
         for source in (held.wire, held.charges, held.reuse, self.exams):
             yield from () if source is None else source.notices
 

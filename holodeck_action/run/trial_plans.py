@@ -152,8 +152,7 @@ class Available(Plan):
 
     def next_trials(self, at: Position, finished: Finished) -> Sequence[int]:
         """Return the trials that run next."""
-        wanted = self.plan.next_trials(at, finished)
-        return [index for index in wanted if (self.cases[at].id, index) in self._keys]
+        return [index for index in self.plan.next_trials(at, finished) if (self.cases[at].id, index) in self._keys]
 
 
 class Consistent(Plan):

@@ -140,10 +140,12 @@ class Agent(Protocol):
     Attributes:
         unreported: the data that no reply of the target contains, each with the reason; complete once the agent is
             built.
+        unlimited: a notice for a run without a budget; empty if the target spends no money.
         surroundings: the versions, by name, of the programs that have answered so far.
     """
 
     unreported: Mapping[ReplyFact, str] = MappingProxyType({})
+    unlimited: str = ""
     surroundings: Mapping[str, str] = MappingProxyType({})
 
     @property

@@ -187,7 +187,6 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     chunks = _map_all(found["retrieved_chunks"], lambda chunk: RetrievedChunk(**chunk))
     texts = found["retrieval_context"]
     used: Sequence[Mapping[str, Any]] = found["usage"] or ()
-    model = found["model"] or (used[0]["model"] if len(used) == 1 else None)
     return Reply(
         response=found["response"] or "",
         tool_invocations=_map_all(found["tool_invocations"], _make_invocation),
@@ -196,7 +195,7 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         usage=_total_usage(found["usage"], found["cost_usd"], found["model"]),
         model_ms=found["duration_ms"],
         first_token_ms=found["first_token_ms"],
-        model=model,
+        model=found["model"] or (used[0]["model"] if len(used) == 1 else None),
         messages=_map_all(found["messages"], lambda message: message),
         metadata=found["metadata"],
         error=_reply_error(found["error"], found["finish_reason"]),

@@ -88,6 +88,11 @@ class AgentProgram(Agent):
         self.cache, self.job = cache, job
         self._ready: asyncio.Task[None] | None = None
         self.unreported = adapter.unreported(None if self.replays else machine.environ)
+        if not self.replays and "tokens" not in self.unreported:
+            self.unlimited = (
+                f"nothing limits what {adapter.program} spends: set budget.max_cost_usd in the policy file, or "
+                "--max-cost-usd"
+            )
         self._version: str | None = None
         self._versions: set[str] = set()
         self._cases = suite.cases

@@ -412,6 +412,10 @@ def test_costs_are_told_priced_or_refused(project: Project) -> None:
     assert usage is not None
     assert usage.cost_usd is not None
     assert usage.estimated
+    notice = "nothing limits what codex spends: set budget.max_cost_usd"
+    assert notice in run(project, "codex", "say", model="gpt-4o")[2]
+    limited = project.run("run", "-o", "out", "--max-cost-usd", "5", **install(project, "codex"))
+    assert notice not in limited.stdout + limited.stderr
     planned = project.run("run", "--dry-run", **install(project, "codex"))
     assert "1 case, calls and price unknown: agent:codex:gpt-4o answers" in planned.stdout + planned.stderr
     project.policy(target={"agent": "copilot"}, gates={"max_cost_usd": 1, "max_total_tokens": 10})
