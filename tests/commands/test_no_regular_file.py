@@ -42,11 +42,11 @@ def bound(path: Path) -> None:
 KINDS: dict[str, Callable[[Path], None]] = {"pipe": pipe, "device": device, "socket": bound}
 
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "decide": ("out/results.json", ("decide", "out/results.json")),
-    "decide a folder": ("out/results.json", ("decide", "out")),
-    "decide its base": ("compared/base/results.json", ("decide", "compared")),
-    "decide the last run": (".holodeck/last/results.json", ("decide",)),
-    "decide --policy": ("other.yaml", ("decide", "good", "--policy", "other.yaml")),
+    "gate": ("out/results.json", ("gate", "out/results.json")),
+    "gate a folder": ("out/results.json", ("gate", "out")),
+    "gate its base": ("compared/base/results.json", ("gate", "compared")),
+    "gate the last run": (".holodeck/last/results.json", ("gate",)),
+    "gate --policy": ("other.yaml", ("gate", "good", "--policy", "other.yaml")),
     "report": ("out/results.json", ("report", "out/results.json")),
     "report a folder": ("out/results.json", ("report", "out")),
     "report its base": ("compared/base/results.json", ("report", "compared")),
@@ -178,7 +178,7 @@ def test_a_list_of_runs_shows_the_others(scene: Project, kind: str) -> None:
 def test_what_stands_beside_results_and_is_no_file_is_as_if_it_were_not_there(scene: Project, kind: str) -> None:
     with standing(scene, "good/earlier-runs.jsonl", KINDS[kind]), standing(scene, "good/verdict.json", KINDS[kind]):
         assert scene.run("report", "good").code == 0
-        assert scene.run("decide", "good").code == 0
+        assert scene.run("gate", "good").code == 0
         assert scene.run("run", "-o", "good").code == 0
 
 

@@ -229,7 +229,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "validate": (),
     "rejudge": ("out/results.json", "agent.yaml"),
     "calibrate": ("labels.csv", "agent.yaml", "--metric", "grade"),
-    "decide": ("out/results.json",),
+    "gate": ("out/results.json",),
     "compare": ("out/results.json", "out/results.json"),
     "merge": ("out", "-o", "merged"),
     "report": ("out/results.json",),
@@ -443,6 +443,8 @@ MADE_IN = {
     "NO_CODE": {
         # The installer of the Action without a container: our own script, and packages of uv.lock.
         "commands/installing.py",
+        # The program itself, which decides by its own event what may run.
+        "extensions/pytest_plugin/shared_run.py",
         "github/bases/local_git.py",
         "metrics/judging/libraries.py",
         "reports/custom.py",

@@ -21,7 +21,7 @@ from holodeck_action.workers.permission import CodeAllowed
 
 _GIT_S = 60.0
 _VERSION_S = 60.0
-_VERSION = lazy_pattern(r"\d+(?:\.\d+)+(?:[-+][\w.-]*\w)?")
+_VERSION = lazy_pattern(r"(?<!\d)\d+(?:\.\d+)+(?:[-+][\w.-]*\w)?")
 _NAMES = ("user.name=holodeck-action", "user.email=none@example.invalid", "commit.gpgsign=false")
 _GIT = [part for setting in (*_NAMES, f"core.hooksPath={os.devnull}") for part in ("-c", setting)]
 _CLEAN_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
