@@ -29,7 +29,7 @@ from holodeck_action.run.trial_plans import AllTrials
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import PartialTurn, Reply, ReplyFact
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply
 from holodeck_action.text.redaction import Redactor
 from tests.llm.ahead import (
     LATENCY_S,
@@ -50,7 +50,7 @@ from tests.llm.wiring import account, chat, opened, post, run
 
 
 @dataclass
-class Asking:
+class Asking(Agent):
     """An agent that asks a model once for each turn, and its own session."""
 
     timed = True
@@ -59,8 +59,6 @@ class Asking:
     wire: Wire
     base_url: str
     within: float
-    notices: tuple[str, ...] = ()
-    unreported: Mapping[ReplyFact, str] = field(default_factory=dict)
     open_now: int = 0
     most_open: int = 0
 

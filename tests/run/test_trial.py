@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.evaluation import Evaluation
@@ -19,18 +17,15 @@ from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import PartialTurn, Reply, ReplyFact
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply
 from holodeck_action.text.redaction import Redactor
 
 
-class Echo:
+class Echo(Agent):
     """An agent that repeats what it is asked, and its own session."""
 
     timed = True
     session_id: str | None = None
-
-    notices = ()
-    unreported: Mapping[ReplyFact, str] = MappingProxyType({})
 
     async def open(self, case: Case, trial: int) -> Echo:
         return self
