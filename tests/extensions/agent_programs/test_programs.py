@@ -32,6 +32,19 @@ ENDS = {
     "max": "cut_off",
 }
 """How each recording must end; empty for an answer. The exit codes of many are 0."""
+WORDS = {
+    "work": "it writes a file, runs a command and answers",
+    "fail": "a command fails, and it answers",
+    "say": "it answers at once",
+    "skill": "it uses a skill, and answers",
+    "401": "the key is refused",
+    "429": "too many requests, until it gives up",
+    "w500": "the provider fails after a step",
+    "cut": "the first answer breaks off",
+    "wcut": "an answer breaks off after a step",
+    "empty": "the answer is empty",
+    "max": "the answer stops at the token limit",
+}
 
 
 def install(project: Project, *programs: str) -> dict[str, str]:
@@ -70,6 +83,18 @@ def test_how_a_turn_ended_is_read_from_the_stream(project: Project, program: str
     assert {
         name for name, turn in turns.items() if "difference" not in (turn.metadata or {}).get("workspace", {})
     } == set()
+
+
+def test_the_page_has_the_exit_code_of_each_end() -> None:
+    codes = json.loads((STREAMS / "exit-codes.json").read_text(encoding="utf-8"))
+    rows = [
+        f"| {words} | {' | '.join(str(codes[f'{program}-{name}']) for program in PROGRAMS)} | "
+        f"{f'`{ENDS[name]}`' if ENDS[name] else 'answered'} |"
+        for name, words in WORDS.items()
+    ]
+    page = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
+    assert WORDS.keys() == ENDS.keys()
+    assert "\n".join(rows) in page, "\n".join(rows)
 
 
 @pytest.mark.full
