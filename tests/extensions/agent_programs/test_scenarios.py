@@ -79,6 +79,7 @@ def test_a_scenario_has_the_right_verdict(project: Project, row: dict[str, Any],
     assert [words for words in texts(row.get("not")) if words in read] == [], read
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["hidden/check.sh", "golden.sh"])
 def test_an_edited_exam_is_a_changed_term(project: Project, name: str) -> None:
     for place, content in (
