@@ -186,6 +186,7 @@ def test_conversations_with_a_simulated_user_are_shown_as_a_whole(reader: Reader
         )
         assert project.run_process("run", "-o", "out", "--baseline", "file:base", OPENAI_API_KEY=KEY).code == 0
     page = reader.open(tmp_path / "out/report.html", "#pairs", accept_downloads=True)
+    page.wait_for_selector(".blind .pair")
     one, other = page.locator(".blind .pair > *").all()
     assert one.locator("h5").all_inner_texts() == ["User", "Agent", "User", "Agent"]
     assert {"please" in one.inner_text(), "please" in other.inner_text()} == {True, False}
