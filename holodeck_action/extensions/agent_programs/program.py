@@ -21,6 +21,8 @@ from holodeck_action.text.foreign import Foreign, ForeignError, Redact, open_fil
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess, exit_phrase
 
+_END_S = 5.0
+"""Most seconds until a killed program has ended."""
 _LOOK_S = 0.25
 """Seconds between two looks at the size of a stream."""
 _STREAM_EXPANSION = 20
@@ -202,6 +204,10 @@ class ProgramRun:
                     return self.so_far(stopped)
         except BaseException:
             self.kill()
+            # The event loop may end before it has noticed the end.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_S):
+                    await ended.wait()
             raise
 
     def _excess(self, max_calls: int | None, adapter: Adapter) -> str:
