@@ -35,6 +35,23 @@ def of_the_machine() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(OF_THE_MACHINE)}
 
 
+def type_command(
+    command: str, folder: Path, environ: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Type a command into a shell; its error output is in its output."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
 class Beginner:
     """A clone of an empty repository, and a shell in it."""
 
@@ -51,17 +68,7 @@ class Beginner:
 
     def type(self, command: str, folder: Path | None = None) -> str:
         """Type a command and return what it prints; it must succeed."""
-        ended = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder or self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        ended = type_command(command, folder or self.folder, self.environ, 300)
         assert ended.returncode == 0, f"{command}: {ended.stdout}"
         return ended.stdout
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.docs.beginner import type_command
 from tests.docs.pages import ROOT, blocks
 from tests.llm.models import KEY, Answer, FakeModels, Request, ToolCall
 from tests.tables import walk
@@ -79,17 +80,7 @@ class Newcomer:
         return text
 
     def type(self, command: str, code: int, *shows: str) -> None:
-        ended = subprocess.run(
-            ["bash", "-c", command],
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        ended = type_command(command, self.folder, self.environ, 60)
         self.printed = ended.stdout
         said = f"{command} ended with {ended.returncode}:\n{self.printed}"
         assert ended.returncode == code, said

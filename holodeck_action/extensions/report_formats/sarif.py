@@ -29,7 +29,7 @@ def sarif(concluded: Conclusion, results: GivenPath) -> Iterator[bytes]:
 
     Args:
         concluded: the run.
-        results: the path of its record; unused.
+        results: the path of its record, for the message about omitted problems.
     """
     report = concluded.report
     kept = keep_problems(report, _result, _MOST_BYTES)

@@ -35,6 +35,7 @@ from holodeck_action.extensions.importers.deepeval.recording import (
     RecordedCheck,
     read_recording,
 )
+from holodeck_action.extensions.importers.deepeval.stand_ins import CONVERSATIONS, SINGLE_TURN
 from holodeck_action.extensions.importers.deepeval.turns import golden_turns, tool_call
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.import_report import Outcome, Row
@@ -44,8 +45,6 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.named_models import SMALL
 from holodeck_action.text.plain import one_line
 
-SINGLE_TURN = frozenset(("LLMTestCase", "MLLMTestCase", "Golden"))
-CONVERSATIONS = frozenset(("ConversationalTestCase", "ConversationalGolden"))
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
 _DEFAULT_MODEL = {"provider": "openai", "name": SMALL}
 

@@ -19,7 +19,10 @@ _OWN = os.path.dirname(__file__) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _MOST_CASES = 100_000
 """Most cases of one check."""
-_CASES = frozenset({"LLMTestCase", "MLLMTestCase", "Golden", "ConversationalTestCase", "ConversationalGolden"})
+SINGLE_TURN = frozenset({"LLMTestCase", "MLLMTestCase", "Golden"})
+"""Names of the classes of cases with one question."""
+CONVERSATIONS = frozenset({"ConversationalTestCase", "ConversationalGolden"})
+"""Names of the classes of cases with turns."""
 _POSITIONAL: Mapping[str, Sequence[str]] = {
     "LLMTestCase": ("input", "actual_output", "expected_output", "context", "retrieval_context"),
     "Golden": ("input",),
@@ -128,7 +131,7 @@ class Recorded:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return None if type(self).__name__ in _CASES else UNKNOWN
+        return None if type(self).__name__ in SINGLE_TURN | CONVERSATIONS else UNKNOWN
 
     def measure(self, test_case: Any = None, *args: Any, **kwargs: Any) -> Unknown:
         """Record a check of a case by this metric."""
