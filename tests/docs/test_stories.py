@@ -90,13 +90,14 @@ class Newcomer:
 
 @dataclass(frozen=True)
 class Write:
-    """Write a file of the repository."""
+    """Write a file of the repository, or copy one of the tests of an extension that may be deleted."""
 
     file: str
-    text: str
+    text: str | Path
 
     def do(self, newcomer: Newcomer) -> None:
-        newcomer.put(self.file, self.text)
+        text = self.text if isinstance(self.text, str) else self.text.read_text(encoding="utf-8")
+        newcomer.put(self.file, text)
 
 
 @dataclass(frozen=True)
@@ -233,8 +234,8 @@ STORIES: Mapping[str, tuple[str, list[Step]]] = {
         "trace-cases.md",
         [
             Paste("traces.md", "shop-in-production", "agent.yaml"),
-            Write("night.jsonl", TRACES.read_text(encoding="utf-8")),
-            Write("traces/2026-11-27/night.jsonl", TRACES.read_text(encoding="utf-8")),
+            Write("night.jsonl", TRACES),
+            Write("traces/2026-11-27/night.jsonl", TRACES),
             Type("traces.md", "run agent.yaml --target traces:night.jsonl -o", 3, ("4 of 5",)),
             Type("trace-cases.md", "cases from-traces traces/2026-11-27 --suite", 0, ("wrote 5 cases",)),
             Write("agent.py", ECHO),
