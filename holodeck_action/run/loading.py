@@ -100,9 +100,8 @@ class SuiteContext(Struct, frozen=True):
         if kind is None:
             return self
         try:
-            return structs.replace(
-                self, conversations=registry.resolve(kind.open)(path.strip(), self.cwd, self.flags.extra)
-            )
+            found = registry.resolve(kind.open)(path.strip(), self.cwd, self.flags.extra, self.environ)
+            return structs.replace(self, conversations=found)
         except TargetError as error:
             redactor = Redactor(environment_secrets(self.environ))
             raise ConfigurationError([redactor.text(f"--target: {error}")]) from None

@@ -200,7 +200,8 @@ def target_of(loaded: LoadedSuite) -> tuple[AnyTarget, Checkout]:
     suite, context, written = loaded.suite, loaded.context, loaded.flags.target
     if isinstance(written, CallableTarget):
         return written, suite.checkout
-    if context.conversations is not None:
+    # With --against-target, the base has another target.
+    if context.conversations is not None and f"{written}".startswith(f"{context.conversations.target.name}:"):
         return context.conversations.target, Checkout.unbounded(context.cwd)
     if written == OWN_MODEL or (written is None and suite.policy.target is None):
         from holodeck_action.targets.own_model.own_agent import own_target

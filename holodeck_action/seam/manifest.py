@@ -268,14 +268,14 @@ class Observer(NamedTuple):
 
 
 class Conversations(NamedTuple):
-    """A kind of recorded conversations, as the target of a run: the conversations are judged in place of the suite's
-    cases.
+    """A kind of recorded conversations, as the target of a run: they are judged in place of the suite's cases, or
+    answer these.
 
     Attributes:
         name: the prefix of the target: `--target NAME:PATH`.
-        open: function (`module:name`) that takes the PATH, the absolute current folder, and the values of the
-            extension's options by setting name; returns a `suite.cases.case_files.Conversations`, or raises a
-            `record.agent_errors.TargetError`.
+        open: function (`module:name`) that takes the PATH, the absolute current folder, the values of the
+            extension's options by setting name, and the environment variables; returns a
+            `suite.cases.case_files.Conversations`, or raises a `record.agent_errors.TargetError`.
     """
 
     name: str

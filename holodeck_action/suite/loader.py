@@ -91,7 +91,7 @@ def load_suite(
         rows: reads files in extensions' formats and calls functions that return cases; None if neither is available.
         notices: notices to put first.
         conversations: conversations to judge in place of the suite's own cases; the suite's cases and the policy file's
-            settings for single cases are then ignored. None to use the suite's cases.
+            settings for single cases are then ignored. None, or some that only answer, to use the suite's cases.
 
     Raises:
         SuiteError: the suite is invalid; the error has all problems of all files.
@@ -100,8 +100,7 @@ def load_suite(
     sources = read_sources(path, checkout, environ=environ, home=home, metrics=metrics)
     project = _load_project(sources)
     policy = _load_policy(sources)
-    if conversations is not None:
-        add_conversations(sources, conversations)
+    if conversations is not None and add_conversations(sources, conversations):
         policy = None if policy is None else policy.model_copy(update={"cases": {}, "quarantine": ()})
     else:
         find_cases(sources, policy, rows)

@@ -68,7 +68,7 @@ def build_agent(
         case ConversationsTarget(transcript=transcript):
             from holodeck_action.targets.recorded import RecordedAgent
 
-            return RecordedAgent(checkout.folder, describe_target(target), suite.cases, max_bytes, file=transcript())
+            return RecordedAgent(checkout.folder, describe_target(target), suite.cases, max_bytes, opener=transcript)
         case RecordedTarget(path=path):
             from holodeck_action.targets.recorded import RecordedAgent
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,7 +41,7 @@ class RecordedAgent(Agent):
         cases: Sequence[Case],
         max_bytes: int,
         checkout: Checkout | None = None,
-        file: BinaryIO | None = None,
+        opener: Callable[[Sequence[Case]], BinaryIO] | None = None,
     ) -> None:
         """Index the rows of the transcript. For JSON lines, only the positions of rows are kept in memory.
 
@@ -51,7 +51,7 @@ class RecordedAgent(Agent):
             cases: all cases of the suite, including those that are not run.
             max_bytes: maximum bytes of UTF-8 in one reply.
             checkout: the folders that may be read; None if there is no restriction.
-            file: the open transcript, as JSON lines, in place of `path`; None to open `path`.
+            opener: opens the answers to `cases`, as JSON lines, in place of `path`; None to open `path`.
 
         Raises:
             TargetError: the file is missing, unreadable, not allowed, empty, or has the wrong format.
@@ -61,8 +61,8 @@ class RecordedAgent(Agent):
         max_line = max_bytes * JSON_EXPANSION + _ROW_OVERHEAD
         self._transcript = (
             open_transcript(path, title, max_line, checkout or Checkout.unbounded(path.parent))
-            if file is None
-            else JsonLinesTranscript(file, title, max_line)
+            if opener is None
+            else JsonLinesTranscript(opener(cases), title, max_line)
         )
         index = _TranscriptIndex(title, cases)
         for row in self._transcript.rows():

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import glob
-import os
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.written_results import RelatedFiles
-from holodeck_action.extensions.results.files import FORMATS, is_own, read_results
-from holodeck_action.extensions.results.options import read_cases, read_pass_mark
+from holodeck_action.extensions.results.evidence import format_names, read_evidence
+from holodeck_action.extensions.results.options import read_cases
 from holodeck_action.extensions.results.records import Origin, described_target, record_of, with_missing_cases
-from holodeck_action.extensions.results.stored import FormatError, StoredResults
-from holodeck_action.github.bases.local_git import run_git
+from holodeck_action.extensions.results.stored import StoredResults
 from holodeck_action.record.record import Record
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.history import NO_RUNS
@@ -29,7 +24,7 @@ from holodeck_action.run.options.settings import baseline_problem, merge
 from holodeck_action.run.past import histories_of
 from holodeck_action.run.run import Run
 from holodeck_action.run.ui import Ui
-from holodeck_action.suite.checkout import Checkout, head_commit
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.policy import GatedCases, Policy, fails_on_loss, why_no_gate_fails
@@ -122,79 +117,16 @@ def _run_of(files: Sequence[StoredResults], ui: Ui) -> Run:
     return structs.replace(run, ended=record_of(files, policy, run.settings.gates, origin))
 
 
-def _read(paths: Sequence[GivenPath], ui: Ui) -> list[StoredResults] | None:
+def _read(paths: Sequence[GivenPath], ui: Ui) -> Sequence[StoredResults] | None:
     """Return the contents of the files; None if none of them is of another program."""
-    problems: list[str] = []
-    found: list[StoredResults] = []
-    marks = dict(map(read_pass_mark, ui.flags.extra.get("pass_at", ())))
-    unknown: list[GivenPath] = []
-    for path in (file for each in paths for file in _expanded(each)):
-        try:
-            read = None if is_own(path) else read_results(path, marks)
-        except FormatError as error:
-            problems.append(f"{path}: {error}")
-            continue
-        if read is None:
-            unknown.append(path)
-            continue
-        found.append(read)
-        if not ui.flags.extra.get("accept_stored"):
-            problems += _staleness(path, read, ui)
-    if not found and not problems:
+    found = read_evidence(paths, ui.flags.extra, ui.caller.cwd, ui.caller.environ)
+    if not found.files and not found.problems:
         return None
-    names = ", ".join(each.name for each in FORMATS)
-    problems += (f"{path}: is of no format of the others (known: {names}); give it in another call" for path in unknown)
+    clause = f"is of no format of the others (known: {format_names()}); give it in another call"
+    problems = [*found.problems, *(f"{path}: {clause}" for path in found.unknown)]
     if problems:
         raise ConfigurationError([ui.caller.redact(problem) for problem in problems])
-    return found
-
-
-def _expanded(path: GivenPath) -> list[GivenPath]:
-    """Return the files of a glob, or the path itself if there is such a file, or if the path is not a glob.
-
-    Raises:
-        ConfigurationError: the glob matches no file.
-    """
-    text = str(path)
-    if os.path.lexists(path) or not glob.has_magic(text):
-        return [path]
-    names = sorted(glob.glob(text, root_dir=path.start, recursive=True))
-    if not names:
-        raise ConfigurationError([f"{text}: no such file; give the results files, or a glob of them"])
-    return [GivenPath(Path(name), path.start) for name in names]
-
-
-def _staleness(path: GivenPath, results: StoredResults, ui: Ui) -> Iterator[str]:
-    """Yield a sentence for each reason why results may not be of this job."""
-    environ, way_out = ui.caller.environ, "run it in this job, or accept it with --accept-stored"
-    folder = path.real.parent
-    if run_git(folder, environ, "ls-files", "--error-unmatch", "--", path.real.name) is not None:
-        yield f"{path}: is tracked by git, so it is no result of this job; {way_out}"
-        return
-    head = head_commit(ui.caller.cwd)
-    if results.commit is not None and head is not None and not head.startswith(results.commit):
-        yield f"{path}: is of commit {results.commit[:12]}, and {head[:12]} is checked out; {way_out}"
-    begun = _job_start(environ)
-    written = _moment(results.written)
-    if begun is not None and written is not None and written < begun:
-        yield f"{path}: was written at {results.written}, before this job began; {way_out}"
-
-
-def _job_start(environ: Any) -> datetime | None:
-    """Return when the job began; None outside of a job. The runner writes the event's file then."""
-    file = environ.get("GITHUB_EVENT_PATH", "").strip()
-    try:
-        return datetime.fromtimestamp(int(os.stat(file).st_mtime), UTC) if file else None
-    except OSError:
-        return None
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return found.files
 
 
 def _wanted_cases(files: Sequence[StoredResults], flags: Flags, base: Record | None) -> int | None:

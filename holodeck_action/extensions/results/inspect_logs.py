@@ -210,7 +210,14 @@ def _case(
         trials=tuple(_trial(sample, scorers, marks) for sample in ordered),
         repeat=max(epochs, len(group)),
         expected=target or None,
+        inputs=() if isinstance(first.input, str) else _only_message(convert(first.input, list[_Turn])),
     )
+
+
+def _only_message(turns: Sequence[_Turn]) -> tuple[str, ...]:
+    """Return the user's message if there is a single one; a conversation asks more than its last message."""
+    found = [_text(turn.content) for turn in turns if turn.role != "system"]
+    return tuple(found) if len(found) == 1 else ()
 
 
 def _conversation(messages: Any) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Extension, Option
+from holodeck_action.seam.manifest import Conversations, Extension, Option
 
 _HERE = "holodeck_action.extensions.results"
 
 EXTENSION = Extension(
     name="results",
-    help="Stored results of promptfoo and others, decided by gates.",
+    help="Stored results of promptfoo and others, decided by gates, or as the answers to a suite.",
     results=f"{_HERE}.gate:judge_stored",
+    conversations=(Conversations(name="results", open=f"{_HERE}.target:ResultsTarget"),),
     stages=f"{_HERE}.options:ResultsStages",
     options=(
         Option(

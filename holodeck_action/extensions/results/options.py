@@ -11,13 +11,20 @@ if TYPE_CHECKING:
     from holodeck_action.run.options.action_inputs import Flags
 
 
+TARGET = "results"
+"""Prefix of the target whose answers are stored results."""
+
+
 class ResultsStages(Stages):
     """Checks the options about results of other programs."""
 
     def check_flags(self, flags: Flags) -> None:
-        """Refuse the options in a run of a suite, and values that cannot be read; see `Stages.check_flags`."""
-        name = "--" + min(flags.extra, default="").replace("_", "-")
-        if not flags.results:
+        """Refuse options that have no effect in a run of a suite, and values that cannot be read; see
+        `Stages.check_flags`."""
+        answering = (flags.written_target or "").startswith(f"{TARGET}:")
+        useless = {*flags.extra} - ({"accept_stored"} if answering else set())
+        name = "--" + min(useless, default="").replace("_", "-")
+        if useless and not flags.results:
             raise ConfigurationError([f"{name} is about results of other programs; give them to the command gate"])
         for text in flags.extra.get("pass_at", ()):
             try:

@@ -232,17 +232,19 @@ def _results(
 def _case(group: Sequence[tuple[int, Row]], source: SourceMark, repeat: int | None, *, with_arm: bool) -> StoredCase:
     _, first = group[0]
     provider, prompt = first.arm
-    name = first.test.description
+    name, given = first.test.description, dict(first.test.vars or {})
     if with_arm:
         name = f"{name or _question(first)} ({provider}, {prompt})"
     return StoredCase(
         name=name,
         question=_question(first),
-        asked=[dict(first.test.vars or {}), "" if first.prompt is None else first.prompt.raw, *first.arm],
+        asked=[given, "" if first.prompt is None else first.prompt.raw, *first.arm],
         source=source,
         trials=tuple(_trial(number, row) for number, row in group),
         # Equal tests of a suite are more trials of one case.
         repeat=max(len(group), repeat or 1),
+        # A prompt around a single variable asks what the variable has.
+        inputs=tuple(value for value in given.values() if isinstance(value, str)) if len(given) == 1 else (),
     )
 
 

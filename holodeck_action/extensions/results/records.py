@@ -223,18 +223,13 @@ def _trial_record(case: StoredCase, at: int, trial: StoredTrial, program: str) -
         tool_invocations=trial.calls,
         usage=trial.usage,
         evaluations=tuple(_grade(f"{at}-{number}", check, trial, program) for number, check in enumerate(trial.checks)),
-        error=_agent_error(trial.error) if trial.error else None,
+        error=ErrorInfo("AgentError", trial.error_line, "agent_error") if trial.error else None,
         timing=timing,
         finish_reason=trial.finish_reason,
         model=trial.model,
         metadata=trial.metadata or None,
     )
     return TrialRecord(at, (turn,), timing=timing)
-
-
-def _agent_error(reason: str) -> ErrorInfo:
-    # What follows is a stack trace.
-    return ErrorInfo("AgentError", one_line(reason.strip().partition("\n")[0], 1000), "agent_error")
 
 
 def _grade(number: str, check: StoredCheck, trial: StoredTrial, program: str) -> Evaluation:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from holodeck_action.record.record import ToolInvocation, Usage
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.identity import canonical_json
+from holodeck_action.text.plain import one_line
 
 
 class StoredCheck(Struct, frozen=True):
@@ -69,6 +70,11 @@ class StoredTrial(Struct, frozen=True):
     metadata: Mapping[str, Any] = {}
     cached: bool = False
 
+    @property
+    def error_line(self) -> str:
+        """The error without the stack trace that follows it."""
+        return one_line(self.error.strip().partition("\n")[0], 1000)
+
 
 class StoredCase(Struct, frozen=True):
     """One case with its trials.
@@ -83,6 +89,7 @@ class StoredCase(Struct, frozen=True):
         expected: the expected answer; None if there is none or it is unknown.
         tags: tags of the case.
         id: id that the format gives; None to make one of the name.
+        inputs: further texts that a suite may have as the input of this case, besides the question.
     """
 
     name: str | None
@@ -94,6 +101,7 @@ class StoredCase(Struct, frozen=True):
     expected: str | None = None
     tags: tuple[str, ...] = ()
     id: str | None = None
+    inputs: tuple[str, ...] = ()
 
     @property
     def content_hash(self) -> str:

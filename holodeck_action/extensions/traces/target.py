@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -61,13 +61,14 @@ class TraceTarget:
         "needs {}, which conversations of traces do not have; remove the metric, or judge the suite's own cases"
     )
 
-    def __init__(self, path: str, cwd: Path, options: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, cwd: Path, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         """Read the files, draw the sample, and write the transcript.
 
         Args:
             path: a file or a folder, relative to `cwd`.
             cwd: absolute path of the current folder.
             options: `sample`, `sample_by` and `sample_seed`, if they are given.
+            environ: the environment variables, which have no effect.
 
         Raises:
             TargetError: the files cannot be read.
@@ -101,8 +102,8 @@ class TraceTarget:
         self.notices = tuple(notices)
         self.target = ConversationsTarget(path=path, name=PREFIX, digest=digest, transcript=self.open_transcript)
 
-    def open_transcript(self) -> BinaryIO:
-        """Open another handle to the transcript."""
+    def open_transcript(self, cases: Sequence[Any]) -> BinaryIO:
+        """Open another handle to the transcript; the cases of the suite are those of the conversations."""
         return regular_file(os.dup(self._transcript.fileno()), None)
 
     def rows(self) -> Iterator[bytes]:

@@ -79,35 +79,40 @@ class RowSource(Protocol):
 
 
 class Conversations(Protocol):
-    """Conversations that took place earlier, as cases with recorded answers."""
+    """Conversations that took place earlier, as cases with recorded answers, or as answers to the suite's cases.
 
-    @property
-    def target(self) -> ConversationsTarget:
-        """The target that gives the answers."""
+    Attributes:
+        target: the target that gives the answers.
+        notices: notices for the reader, one sentence each.
+        missing_input_message: message for a metric whose inputs these conversations lack; `{}` stands for their names.
+            None if the cases are the suite's.
+    """
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """Notices for the reader, one sentence each."""
+    target: ConversationsTarget
+    notices: tuple[str, ...]
+    missing_input_message: str | None
 
-    @property
-    def missing_input_message(self) -> str:
-        """Message for a metric whose inputs these conversations lack; `{}` stands for their names."""
-
-    def rows(self) -> Iterator[bytes]:
-        """Yield each case as one line of JSON: an object with fields of a `TableCase`."""
+    def rows(self) -> Iterator[bytes] | None:
+        """Yield each case as one line of JSON: an object with fields of a `TableCase`. None to keep the suite's
+        cases."""
 
 
-def add_conversations(sources: Sources, conversations: Conversations) -> None:
-    """Add conversations as the cases of a suite, in place of the cases that its files name."""
+def add_conversations(sources: Sources, conversations: Conversations) -> bool:
+    """Add conversations as the cases of a suite, in place of the cases that its files name; return whether there are
+    any to add."""
+    sources.notices += conversations.notices
+    rows = conversations.rows()
+    if rows is None:
+        return False
     name = f"{conversations.target.name}:{conversations.target.path}"
     columns = ColumnMap({}, name)
-    cases = [*row_cases(conversations.rows(), columns)]
+    cases = [*row_cases(rows, columns)]
     table = Document(name, None, not columns.problems, tuple(columns.problems), frozenset())
     sources.case_files.append(CaseFile(table, cases, columns))
     sources.problems += columns.problems
     sources.parts.append(("cases", conversations.target.digest.encode()))
-    sources.notices += conversations.notices
     sources.cases_found = not columns.problems
+    return True
 
 
 def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) -> None:

@@ -1,6 +1,6 @@
 """The target, which answers the cases: `target` of the policy file, and `--target`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Literal, TypeVar, Union
 from urllib.parse import urlsplit
@@ -66,8 +66,8 @@ class ConversationsTarget(RecordedTarget):
     """Prefix of the target."""
     digest: str
     """SHA-256 of the files, in hexadecimal."""
-    transcript: Callable[[], BinaryIO] = Field(exclude=True)
-    """Opens the transcript with the answers."""
+    transcript: Callable[[Sequence[Any]], BinaryIO] = Field(exclude=True)
+    """Opens the transcript with the answers to the suite's cases (`suite.values.Case`)."""
 
 
 class PythonTarget(FormatModel):
@@ -305,8 +305,8 @@ def parse_target(value: str) -> WrittenTarget:
     kind, _, rest = value.partition(":")
     rest = rest.strip()
     if kind in registry.conversations():
-        # A file must not be able to replace the cases of its suite.
-        message = "{kind}: replaces the cases of a suite, so only --target of `run` can name it"
+        # A file must not be able to replace the cases of its suite, or their answers.
+        message = "{kind}: takes what happened outside of the suite, so only --target of `run` can name it"
         raise PydanticCustomError("target_form", message, {"kind": kind})
     if kind == "recorded" and rest:
         return RecordedTarget(path=rest)

@@ -143,7 +143,7 @@ def test_a_file_of_the_suite_cannot_name_traces(project: Project) -> None:
     done = project.run("validate", "agent.yaml")
 
     assert done.code == 2
-    assert "traces: replaces the cases of a suite, so only --target of `run` can name it" in done.stderr
+    assert "traces: takes what happened outside of the suite, so only --target of `run` can name it" in done.stderr
 
 
 @pytest.mark.full
