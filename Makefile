@@ -161,7 +161,7 @@ fields: setup
 	$(BIN)/python -m scripts.build_stubs
 	$(BIN)/python -m scripts.build_action
 
-# Renews docs/conformance/ from the marks `claims` of the tests.
+# Renews docs/conformance/ from tests/conformance/tables.
 conformance: setup
 	$(BIN)/python -m scripts.build_conformance
 

@@ -45,22 +45,12 @@ def test_identical_text_has_rouge_1_and_disjoint_text_0(project: Project) -> Non
     [{"provider": "openai", "name": "gpt-4o"}, {"provider": "ollama", "name": "llama3"}],
     ids=["openai", "ollama"],
 )
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Cost optimization",
-    "metrics of `type: standard` call no model",
-)
 def test_a_judge_model_does_not_disturb_metrics_that_need_none(project: Project, judge: dict[str, Any]) -> None:
     project.suite([PARIS], evaluations={"model": judge, "metrics": [EQUALITY]})
     project.answers([{"case": "capital", "response": "Paris"}])
     assert project.run("run", "--target", "recorded:answers.jsonl").code == 0
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Cost optimization",
-    "local models of Ollama need no key",
-)
 def test_a_suite_for_a_local_model_needs_no_key_of_another_provider(project: Project) -> None:
     project.suite([PARIS], model={"provider": "ollama", "name": "llama3"})
     project.answers([{"case": "capital", "response": "Paris"}])
@@ -80,11 +70,6 @@ def test_a_suite_for_a_local_model_needs_no_key_of_another_provider(project: Pro
     ],
     ids=lambda metric: str(metric["type"] + metric.get("metric", "")),
 )
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Metric options reference",
-    "`enabled: false` leaves a metric out",
-)
 def test_a_disabled_metric_is_skipped(project: Project, metric: dict[str, Any]) -> None:
     project.suite([PARIS], metrics=[EQUALITY, {**metric, "enabled": False}])
     project.answers([{"case": "capital", "response": "Paris"}])
@@ -94,11 +79,6 @@ def test_a_disabled_metric_is_skipped(project: Project, metric: dict[str, Any]) 
     assert (skipped.status, skipped.explanation) == ("skipped", "disabled in the suite")
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Code graders",
-    "with `fail_on_error` an exception of the grader fails the case",
-)
 def test_a_grader_that_raises_is_soft_unless_fail_on_error(project: Project) -> None:
     project.write("graders.py", GRADERS)
     cases: list[dict[str, Any]] = [
@@ -122,11 +102,6 @@ def test_a_grader_that_raises_is_soft_unless_fail_on_error(project: Project) -> 
     assert project.run("run", "--target", "recorded:answers.jsonl", "--case", "soft").code == 3
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Code graders",
-    "a grader sees the tool calls of the turn",
-)
 def test_a_grader_sees_calls_and_name_of_a_single_turn_case(project: Project) -> None:
     project.write("graders.py", GRADERS)
     project.suite([PARIS], metrics=[_code("looks")])
@@ -189,7 +164,6 @@ def test_an_unquoted_ground_truth_is_the_text_as_written(project: Project, writt
 
 
 @pytest.mark.needs
-@pytest.mark.claims("holodeck-evaluation-api", "Configuration Models", "`type` decides between the models")
 def test_type_may_be_left_out_in_a_case_and_is_asked_for_by_name_in_a_suite(project: Project) -> None:
     project.suite([{**PARIS, "evaluations": [{"metric": "equality"}]}])
     assert project.run("validate").code == 0
@@ -219,11 +193,6 @@ def test_after_a_turn_without_an_answer_the_conversation_ends(project: Project) 
     assert (third.response, third.skipped) == (None, "not run: turn 1 of the conversation failed")
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Test execution",
-    "the result of each failing case is printed, and the exit code is not 0",
-)
 def test_the_reason_of_a_failure_is_printed(project: Project) -> None:
     project.suite([{**PARIS, "ground_truth": "12"}], metrics=[{"type": "standard", "metric": "numeric"}])
     project.answers([{"case": "capital", "response": "12 %"}])

@@ -61,11 +61,6 @@ def test_two_metrics_of_one_kind_are_two_metrics(project: Project) -> None:
         ({"type": "geval", "name": "Tone", "criteria": "Is it polite?"}, "Tone"),
     ],
 )
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Troubleshooting",
-    "a judged metric needs a model that works",
-)
 def test_a_metric_that_cannot_be_evaluated_is_refused(project: Project, metric: dict[str, Any], label: str) -> None:
     project.suite([PARIS], metrics=[{"type": "standard", "metric": "equality"}, metric])
     project.answers([{"case": "capital", "response": "Paris"}])
@@ -77,11 +72,6 @@ def test_a_metric_that_cannot_be_evaluated_is_refused(project: Project, metric: 
 
 
 @pytest.mark.parametrize("metric", ["bleu", "rouge", "meteor", "f1_score"])
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Metric options reference",
-    "without a threshold a text metric is informational",
-)
 def test_a_text_metric_without_a_threshold_is_informational(project: Project, metric: str) -> None:
     shown = {"type": "standard", "metric": metric}
     project.suite([PARIS], metrics=[shown])

@@ -10,12 +10,6 @@ from tests.commands.project import Project
 from tests.suite.folders import CASE, HEAD, load
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Test execution",
-    "`holodeck test` runs a suite",
-    differs="The command is `holodeck-action run`.",
-)
 def test_what_holodeck_test_can_do_has_its_command_here(project: Project) -> None:
     project.numbered(3, wrong=frozenset({2}))
     given = ("agent.yaml", "-o", "out", "--turn-timeout", "5", "--concurrency", "2")
@@ -29,12 +23,6 @@ def test_what_holodeck_test_can_do_has_its_command_here(project: Project) -> Non
 
 
 @pytest.mark.needs
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Metric options reference",
-    "without a threshold a judged metric is informational",
-    differs="geval and rag pass at 0.5, as in HoloDeck's program.",
-)
 def test_judged_metrics_assert_at_one_half_without_a_threshold(tmp_path: Path) -> None:
     metrics = "[{type: geval, name: Tone, criteria: mild}, {type: rag, metric_type: answer_relevancy}]"
     suite = load(tmp_path, f"{HEAD}evaluations: {{metrics: {metrics}}}\n{CASE}")

@@ -229,14 +229,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str
 
 @pytest.mark.proves(*PAIRS)
 @pytest.mark.parametrize("key", PAIRS)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "EvaluationMetric",
-    "`enabled: false` skips the metric",
-    "`fail_on_error: true` fails the case of a metric that cannot be evaluated",
-    "`retry_on_failure` tries a failed evaluation again",
-    "`timeout_ms` ends an evaluation",
-)
 def test_a_setting_changes_the_verdict(judged: dict[str, tuple[str, str]], key: str) -> None:
     assert judged[key] == PAIRS[key].outcomes
 

@@ -74,32 +74,6 @@ print(spec.uses_deepeval_params(), spec.uses_context, spec.uses_retrieval_contex
         (SETTINGS, "[2.0, 4.0] 60.0 2.0\n0.5 None True\nFalse True False\n"),
     ],
 )
-@pytest.mark.claims("holodeck-evaluation-api", "Evaluation Framework API", "text metrics need no model")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "BaseEvaluator",
-    "the sample of an evaluator of one's own gives its score",
-    "the result of the sample has `passed`",
-    "`PARAM_SPEC` declares what the sample needs",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "BLEUEvaluator",
-    "the sample scores 0.379918, and a threshold of 0.5 fails",
-    "the score is `bleu`",
-    "`passed` compares score and threshold",
-)
-@pytest.mark.claims("holodeck-evaluation-api", "ROUGEEvaluator", "the sample passes 0.6 by rougeL")
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "METEOREvaluator", "the sample scores above BLEU, by synonyms", "the score is `meteor`"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "NLP Metrics Summary",
-    "`bleu` is the key of the score of `BLEUEvaluator`",
-    "`rouge1`, `rouge2` and `rougeL` are keys of `ROUGEEvaluator`",
-    "`meteor` is the key of the score of `METEOREvaluator`",
-)
 def test_documented_uses(script: str, output: str, tmp_path: Path) -> None:
     path = tmp_path / "sample.py"
     path.write_text(script, encoding="utf-8")

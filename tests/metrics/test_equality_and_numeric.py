@@ -39,11 +39,6 @@ def why(response: str, expected: str, **settings: Any) -> str:
 @example("Straße", "STRASSE", True, False, False)
 @example(" a\u2003b ", "a b", False, True, False)
 @example("a - b", "a b", False, True, True)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Equality",
-    "for any texts, the three flags normalise both sides",
-)
 def test_equality_is_casefold_then_punctuation_then_white_space(
     one: str, two: str, case: bool, space: bool, punctuation: bool
 ) -> None:
@@ -104,11 +99,6 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 @example(60.940001, 60.94, 1e-6, 0.0)
 @example(1.7e308, -1.7e308, 0.0, 1.5)
 @example(5.0, 5.0, 0.0, 0.0)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Numeric",
-    "for any numbers, the score is 1 within either tolerance and else 0",
-)
 def test_numeric_is_within_either_tolerance(actual: float, wanted: float, absolute: float, relative: float) -> None:
     difference = abs(actual - wanted)
     expected = math.isfinite(difference) and (

@@ -74,24 +74,12 @@ def evaluate(evaluator: BaseEvaluator, **kwargs: Any) -> EvaluationResult:
         ({"response": "a", "anything": 1}, {"response": "a", "anything": 1}),
     ],
 )
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "EvalParam",
-    "`response` and `query` can be given",
-    "`actual_output` and `input` can be given",
-)
 def test_both_naming_conventions_reach_the_declared_name(given_names: dict[str, Any], seen: dict[str, Any]) -> None:
     evaluator = Scripted({"score": 1.0})
     evaluate(evaluator, **given_names)
     assert evaluator.received == [seen]
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "Base Framework", "evaluators declare their parameters, which are checked"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "Parameter Specification", "required inputs are checked before an evaluator runs"
-)
 def test_a_missing_required_parameter_is_named() -> None:
     for names in ({}, {"response": None}, {"query": "x"}):
         evaluator = Scripted({"score": 1.0})
@@ -114,12 +102,6 @@ def test_a_deterministic_evaluator_leaves_out_what_is_for_others_and_refuses_wha
         evaluate(BLEUEvaluator(), response="a", ground_truth="b", grund_truth="c")
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "Evaluation Framework API", "evaluators share one way to say what they need"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "ParamSpec", "a deterministic evaluator has a specification without names of DeepEval"
-)
 def test_param_spec() -> None:
     assert BLEUEvaluator.get_param_spec().required == {EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}
     assert not BLEUEvaluator.get_param_spec().uses_deepeval_params()
@@ -130,24 +112,12 @@ def test_param_spec() -> None:
     assert str(EvalParam.RETRIEVAL_CONTEXT.value) == "retrieval_context"
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "Base Framework", "evaluators try again after a failure")
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "6. State Transitions",
-    "an evaluation that fails for a moment is retried",
-)
 def test_transient_failures_are_tried_again() -> None:
     evaluator = Scripted(ConnectionError("reset"), TimeoutError(), OSError("busy"), {"score": 0.5})
     assert evaluate(evaluator, response="a").score == 0.5
     assert len(evaluator.received) == 4
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "EvaluationError", "raised when all attempts failed")
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "6. State Transitions",
-    "after `max_retries` it fails",
-)
 def test_retries_end() -> None:
     evaluator = Scripted(*[ConnectionError("reset")] * 4, {"score": 0.5})
     with pytest.raises(EvaluationError, match=r"^Scripted failed after 4 attempts: ConnectionError: reset$") as caught:
@@ -158,7 +128,6 @@ def test_retries_end() -> None:
 
 
 @walk("error", [ValueError("bad"), FileNotFoundError("gone"), KeyError("x"), PermissionError("no")])
-@pytest.mark.claims("holodeck-evaluation-api", "EvaluationError", "its cause is the failure")
 def test_lasting_failures_are_not(error: Exception) -> None:
     evaluator = Scripted(error, {"score": 0.5})
     with pytest.raises(EvaluationError, match=f"Scripted failed: {type(error).__name__}") as caught:
@@ -168,7 +137,6 @@ def test_lasting_failures_are_not(error: Exception) -> None:
 
 
 @walk(("max_retries", "attempts"), [(0, 1), (1, 1), (2, 2), (3, 3)])
-@pytest.mark.claims("holodeck-evaluation-api", "RetryConfig", "`max_retries` limits the attempts")
 def test_max_retries_counts_attempts_as_holodeck_does(max_retries: int, attempts: int) -> None:
     config = RetryConfig(max_retries=max_retries, base_delay=0.001)
     evaluator = Scripted(*[ConnectionError("reset")] * 5, retry_config=config)
@@ -177,20 +145,6 @@ def test_max_retries_counts_attempts_as_holodeck_does(max_retries: int, attempts
     assert len(evaluator.received) == config.attempts == attempts
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "Base Framework", "the pauses grow exponentially")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "RetryConfig",
-    "`base_delay` is the first pause",
-    "each pause is `exponential_base` times the one before",
-    "`max_delay` limits the pauses",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "RetryConfig",
-    "the sample's pauses are 2, 4 and 8 seconds",
-    differs="As in HoloDeck's program, 3 counts attempts: between them are pauses of 2 and 4 seconds.",
-)
 def test_delays_double_up_to_the_limit() -> None:
     assert list(RetryConfig().delays()) == [2.0, 4.0]
     assert list(RetryConfig(max_retries=6, max_delay=10.0).delays()) == [2.0, 4.0, 8.0, 10.0, 10.0]
@@ -236,8 +190,6 @@ def test_what_fails_once_the_callers_deadline_is_over_took_too_long(given_s: flo
     assert isinstance(caught.value, TimeoutError) is (given_s == 0)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "Base Framework", "evaluators have a time limit")
-@pytest.mark.claims("holodeck-evaluation-api", "BaseEvaluator", "`timeout` ends an evaluation")
 def test_the_deadline_ends_an_evaluation() -> None:
     with pytest.raises(TimeoutError, match=r"^Endless took longer than 0.01 s$"):
         evaluate(Endless(timeout=0.01))
@@ -252,7 +204,6 @@ def test_the_deadline_covers_the_retries() -> None:
         evaluate(Scripted(ConnectionError(), {"score": 1.0}, timeout=0.01, retry_config=slow), response="a")
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "BaseEvaluator", "without a timeout there is no limit")
 def test_no_timeout_means_no_limit() -> None:
     assert evaluate(Scripted({"score": 1.0}, timeout=None), response="a").score == 1.0
     for timeout in (0, -1, math.nan):
@@ -320,7 +271,6 @@ def test_passed_follows_from_score_and_threshold(score: float, threshold: float,
 @pytest.mark.parametrize(
     "score", [math.nan, math.inf, -math.inf, -0.001, 1.001, 8, -1, pytest.param(10**5000, id="huge")]
 )
-@pytest.mark.claims("holodeck-evaluation-api", "NLP Metrics Summary", "scores are from 0 to 1")
 def test_what_is_no_score_is_refused(score: float) -> None:
     with pytest.raises(EvaluationError, match="which is not a number from 0 to 1") as caught:
         EvaluationResult(score)
@@ -358,7 +308,6 @@ def test_the_reason_is_never_empty() -> None:
     assert evaluate(Scripted({"score": 1.0, "reasoning": None}), response="a").reasoning
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "BaseEvaluator", "`_evaluate_impl` may return a dict")
 def test_plain_mappings_become_results() -> None:
     outcome = {"Scripted": 0.5, "threshold": 0.4, "extra": [1], "metadata": {"more": 2}, "evaluation_steps": ["a", "b"]}
     result = evaluate(Scripted(outcome), response="a")
@@ -372,7 +321,6 @@ def test_an_outcome_without_a_score_is_refused(outcome: Any) -> None:
         evaluate(Scripted(outcome), response="a")
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "DeepEvalError", "`original_error` is the very exception")
 def test_errors_carry_what_the_documents_say() -> None:
     cause = ValueError("x")
     judge = DeepEvalError("failed", "GEval", cause, {"input": "…"})
@@ -394,7 +342,6 @@ def test_errors_carry_what_the_documents_say() -> None:
         (ComputedEvaluator(F1Metric(metric="f1_score")), "f1_score"),
     ],
 )
-@pytest.mark.claims("holodeck-evaluation-api", "Standard NLP Metrics", "`threshold` may be missing")
 def test_text_metrics_have_no_verdict_without_a_threshold(evaluator: DeterministicEvaluator, metric: str) -> None:
     result = evaluate(evaluator, response="green tea", ground_truth="black coffee")
     assert (result[metric], result.passed, result.threshold) == (0.0, None, None)
@@ -405,14 +352,6 @@ def test_text_metrics_have_no_verdict_without_a_threshold(evaluator: Determinist
     assert evaluate(evaluator, response="", ground_truth="tea").score == 0.0
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ROUGEEvaluator",
-    "the result has `rouge1`",
-    "the result has `rouge2`",
-    "the result has `rougeL`",
-    "`variant` chooses the score that the threshold is compared with",
-)
 def test_rouge_scores_the_chosen_variant_and_tells_all() -> None:
     texts = {"response": "The cat sat on the mat", "ground_truth": "The cat is on the mat"}
     found = {variant: evaluate(ROUGEEvaluator(variant=variant), **texts) for variant in ("rouge1", "rouge2", "rougeL")}
@@ -437,7 +376,6 @@ def test_a_threshold_that_no_score_meets_is_refused(threshold: float) -> None:
         BLEUEvaluator(threshold=threshold)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "NLPMetricsError", "raised when a text cannot be scored")
 def test_only_texts_are_scored() -> None:
     with pytest.raises(NLPMetricsError, match="BLEUEvaluator compares texts, but response is of type int"):
         evaluate(BLEUEvaluator(), response=5, ground_truth="5")

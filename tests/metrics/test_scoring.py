@@ -130,16 +130,6 @@ def test_a_disabled_metric_is_shown_as_skipped(tmp_path: Path) -> None:
         assert judge_evaluation(item).outcome == "skipped"
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "missing data is handled, not scored",
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Per-test-case metric overrides",
-    "a metric listed in a case is an error where its input is missing",
-)
 def test_a_missing_input_is_a_skip_for_an_inherited_metric_and_an_error_for_a_listed_one(tmp_path: Path) -> None:
     inherited, listed = score(tmp_path, [spec("bleu", inherited=True), spec("bleu")], "a")
     assert (inherited.status, inherited.explanation) == ("skipped", "does not apply: the turn has no ground_truth")
@@ -171,11 +161,6 @@ def test_silence_about_chunks_is_an_error_and_no_chunks_are_a_score(tmp_path: Pa
     assert (half.score, half.criteria.metric, half.criteria.settings) == (0.5, "recall_at_k", {"k": 2})
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Numeric",
-    "`response_path` reads a leaf of an answer in JSON",
-)
 def test_response_path_selects_what_is_compared(tmp_path: Path) -> None:
     total = spec("numeric", response_path="result.total")
     response = '{"result": {"total": 60.94, "currency": "USD"}}'

@@ -353,11 +353,6 @@ def test_a_replay_calls_nothing_and_gives_the_same_record(shop: Shop) -> None:
     assert KEY not in tape
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "results of repeated requests may be cached",
-)
 def test_a_second_run_takes_the_score_from_the_cache(shop: Shop) -> None:
     shop.write(CHECK, answer="Friday.")
     _, first = shop.run("--cache", "kept")

@@ -321,16 +321,6 @@ def test_a_suite_metric_that_every_case_replaces_is_noted(tmp_path: Path) -> Non
     "Exporters: prometheus azure_monitor",
     "ProjectConfig: vectorstores",
 )
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Equality",
-    "a model has no effect on a metric without a judge, and a notice says so",
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Legacy AI metrics",
-    "a notice names what groundedness migrates to",
-)
 def test_notices(tmp_path: Path) -> None:
     agent = """\
 name: a

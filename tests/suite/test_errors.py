@@ -154,12 +154,6 @@ METRIC_ERRORS = [
 
 @pytest.mark.needs
 @walk(("entry", "expected"), METRIC_ERRORS)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Legacy AI metrics",
-    "`safety` is accepted",
-    refused="Use `{type: deepeval, metric: ToxicityMetric}`, or `type: geval` with criteria of safety.",
-)
 def test_metrics(tmp_path: Path, entry: str, expected: str) -> None:
     assert complaints(tmp_path, metric(entry)) == [f"agent.yaml:{expected}"]
 

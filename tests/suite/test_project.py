@@ -102,11 +102,6 @@ def test_shared_mcp_servers_are_appended_unless_the_name_is_taken(tmp_path: Path
     ]
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "External test-case files",
-    "`test_cases_file` names a file of cases",
-)
 def test_cases_in_a_file_of_their_own(tmp_path: Path) -> None:
     cases = "- input: one\n  ground_truth: 1\n  files: [{path: img/a.png, type: image}]\n- {input: two}\n"
     for content, first in ((cases, 1), (f"title: x\ntest_cases:\n{cases}", 3)):
@@ -119,11 +114,6 @@ def test_cases_in_a_file_of_their_own(tmp_path: Path) -> None:
         assert suite.agent.test_cases is None
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "External test-case files",
-    "the file may be in another folder",
-)
 def test_the_cases_file_may_lie_elsewhere(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     shared = tmp_path / "shared.yaml"
@@ -150,11 +140,6 @@ NO_CASES = "the suite has no cases (allowed: at least one, or none with allow-em
         ("- [", "cases.yaml:2:1: is not valid YAML: the text ends inside brackets: close [ with ], and { with }"),
         ("- hi", "cases.yaml:1:3: test_cases[0]: must be a mapping"),
     ],
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "External test-case files",
-    "a file that holds no cases is refused before the run",
 )
 def test_a_cases_file_that_holds_no_cases(tmp_path: Path, cases: str, expected: str) -> None:
     agent = f"{HEAD}{EQUALITY}test_cases_file: cases.yaml\n"
@@ -187,12 +172,6 @@ def test_a_cases_file_that_holds_no_cases(tmp_path: Path, cases: str, expected: 
             "6:18: test_cases_file: cannot be combined with test_cases: keep one of them",
         ),
     ],
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "External test-case files",
-    "`test_cases` and `test_cases_file` together are refused",
-    "a missing file is refused",
 )
 def test_no_cases(tmp_path: Path, block: str, expected: str) -> None:
     assert complaints(tmp_path, f"{HEAD}{EQUALITY}{block}") == [f"agent.yaml:{expected}"]

@@ -24,11 +24,6 @@ def suite_of(folder: Path, metrics: str, cases: str, policy: str = "") -> Suite:
 
 
 @pytest.mark.proves("a metric of a case without type")
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Per-test-case metric overrides",
-    "`evaluations` of a case take the place of those of the agent",
-)
 def test_the_nearest_list_wins_and_an_empty_one_falls_through(tmp_path: Path) -> None:
     suite = suite_of(
         tmp_path,
@@ -227,11 +222,6 @@ def test_equal_configurations_are_one_object(tmp_path: Path) -> None:
     assert first.mark != second.mark
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Multi-turn test cases",
-    "an expected tool has a name, arguments and a count",
-)
 def test_expected_tools(tmp_path: Path) -> None:
     case = """\
 - input: a

@@ -82,11 +82,6 @@ def copied(name: str, project: Project, models: FakeModels) -> dict[str, str]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.rglob("agent.yaml")))
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "RAG metrics",
-    "results of a vector store are the retrieved texts",
-)
 def test_a_sample_runs_with_its_tools_and_its_judges(name: str, project: Project, models: FakeModels) -> None:
     environ = copied(name, project, models)
     finished, record = project.evaluate("--record", "cassette", **environ)

@@ -30,9 +30,6 @@ def _differences(rows: list[dict[str, Any]], ours: list[Any], theirs: list[Any])
     ]
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "BLEUEvaluator", "scores are those of SacreBLEU with exponential smoothing"
-)
 def test_bleu_is_sacrebleu_s(rows: list[dict[str, Any]]) -> None:
     ours = [bleu(row["response"], row["reference"]) for row in rows]
     # The built-in `sum` of floats, which the library uses, became more exact in Python 3.12.
@@ -41,20 +38,12 @@ def test_bleu_is_sacrebleu_s(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(("use_stemmer", "column"), [(False, "rouge"), (True, "rouge_stemmed")])
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ROUGEEvaluator",
-    "scores are F-measures of unigrams, bigrams and the longest common subsequence, as rouge_score computes them",
-)
 def test_rouge_is_rouge_score_s(rows: list[dict[str, Any]], use_stemmer: bool, column: str) -> None:
     ours = [list(rouge(row["response"], row["reference"], use_stemmer=use_stemmer).values()) for row in rows]
     assert _differences(rows, ours, [row[column] for row in rows]) == []
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "METEOREvaluator", "synonyms and stems are matched as NLTK does with WordNet"
-)
 def test_meteor_is_nltk_s_on_debian_s_wordnet(rows: list[dict[str, Any]]) -> None:
     ours = [meteor(row["response"], row["reference"]) for row in rows]
     assert _differences(rows, ours, [row["meteor"] for row in rows]) == []

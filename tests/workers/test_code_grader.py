@@ -80,15 +80,6 @@ def evaluate(
         ),
     ],
 )
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Grader contract",
-    "`True` is the score 1 and passes",
-    "`False` is the score 0 and does not pass",
-    "a number is the score and its threshold decides",
-    "without a threshold 0.5 passes",
-    "`passed` of a result goes before the threshold",
-)
 def test_grades(
     tmp_path: Path, returned: str, metric: dict[str, Any], score: object, passed: bool | None, reasoning: str
 ) -> None:
@@ -99,11 +90,6 @@ def test_grades(
 
 
 @pytest.mark.parametrize("confidence", [0, 0.8, 1.0])
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "confidence is reported where there is one",
-)
 def test_a_grader_can_say_how_sure_it_is(tmp_path: Path, confidence: float) -> None:
     found = evaluate(tmp_path, f"GraderResult(True, confidence={confidence!r})")
     assert (found.score, found.confidence) == (True, confidence)
@@ -118,11 +104,6 @@ def test_a_confidence_that_is_none_fails_the_evaluation(tmp_path: Path, confiden
         evaluate(tmp_path, f"GraderResult(True, confidence={confidence})")
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "scores on other scales are normalised",
-)
 def test_a_score_on_another_scale_is_normalised_and_kept(tmp_path: Path) -> None:
     scale = {"min": 1, "max": 5}
     three = evaluate(tmp_path, "3", scale=scale)
@@ -198,17 +179,6 @@ def test_normalising_keeps_the_order_and_the_verdict(
         ("1 / 0", {}, "raised", "checks:check: it raised ZeroDivisionError: division by zero (checks.py:5)"),
     ],
 )
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "an evaluation that fails is handled as an error",
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Grader contract",
-    "a score outside 0 to 1 is normalised",
-    differs="It is an evaluation error, unless `scale` of the metric says how to normalise it.",
-)
 def test_evaluations_that_fail(
     tmp_path: Path, returned: str, metric: dict[str, Any], code: str, message: str | None
 ) -> None:
@@ -219,16 +189,6 @@ def test_evaluations_that_fail(
         assert caught.value.message == message
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Custom Evaluator Model",
-    "a custom evaluator adds facts of its domain",
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Grader contract",
-    "`details` are kept",
-)
 def test_details_and_output_are_kept(tmp_path: Path) -> None:
     result = evaluate(tmp_path, "(print('x' * 5000), GraderResult(1.0, details={'seen': [1]}))[1]")
     assert result.metadata == {"details": {"seen": [1]}, "output": "…" + "x" * 4095 + "\n"}
@@ -245,11 +205,6 @@ def test_a_failed_evaluation_says_where_and_what_was_printed(tmp_path: Path) -> 
     }
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "an evaluator has a time limit",
-)
 def test_the_deadline(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError) as caught:
         evaluate(tmp_path, "[None for _ in iter(int, 1)]", timeout=0.3)

@@ -53,17 +53,6 @@ def asked(requests: list[Request]) -> list[str]:
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Evaluation Framework API",
-    "groundedness, relevance, coherence, fluency and similarity are those of the Azure AI Evaluation SDK",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Azure AI Metrics",
-    "a score of 1 to 5 becomes one from 0 to 1",
-    "the questions and scores are those of the Azure AI Evaluation SDK",
-)
 def test_requests_and_scores_are_the_librarys_own(
     models: FakeModels, native: tuple[dict[str, list[float]], list[Request]]
 ) -> None:
@@ -95,7 +84,6 @@ def test_requests_and_scores_are_the_librarys_own(
     assert {result.raw_score for results in ours.values() for result in results} == {1, 2, 3, 4, 5}
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "GroundednessEvaluator", "the score from 1 to 5 is `groundedness`")
 def test_the_standalone_evaluator_finds_its_own_way(models: FakeModels) -> None:
     result = evaluated(GroundednessEvaluator(config(models), threshold=0.5), **case(3))
     assert (result["groundedness"], result["score"], result["passed"]) == (3, 0.5, True)
@@ -179,7 +167,6 @@ def test_groundedness_takes_what_was_retrieved_where_there_is_no_other_context(m
     assert "chunk" not in models.requests[-1].text
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "GroundednessEvaluator", "it is asked with and without `query`")
 def test_with_and_without_query_do_not_disturb_each_other(models: FakeModels) -> None:
     async def ask() -> None:
         evaluator = GroundednessEvaluator(config(models))
@@ -272,28 +259,6 @@ asyncio.run(main())
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Azure AI Usage",
-    "`ModelConfig` with endpoint, key and deployment",
-    "`score` is from 0 to 1",
-    "`groundedness` is from 1 to 5",
-    "`reasoning` is the model's explanation",
-)
-@pytest.mark.claims("holodeck-evaluation-api", "RelevanceEvaluator", "the sample is graded")
-@pytest.mark.claims("holodeck-evaluation-api", "CoherenceEvaluator", "the sample is graded")
-@pytest.mark.claims("holodeck-evaluation-api", "FluencyEvaluator", "the sample is graded")
-@pytest.mark.claims("holodeck-evaluation-api", "SimilarityEvaluator", "the sample is graded")
-@pytest.mark.claims("holodeck-evaluation-api", "GroundednessEvaluator", "the sample is graded")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Azure AI Metrics Summary",
-    "the score of 1 to 5 of `GroundednessEvaluator` is `groundedness`",
-    "the score of 1 to 5 of `RelevanceEvaluator` is `relevance`",
-    "the score of 1 to 5 of `CoherenceEvaluator` is `coherence`",
-    "the score of 1 to 5 of `FluencyEvaluator` is `fluency`",
-    "the score of 1 to 5 of `SimilarityEvaluator` is `similarity`",
-)
 def test_the_documented_sample_says_nothing_else_and_writes_nothing(models: FakeModels, tmp_path: Path) -> None:
     hostile = {"AI_EVALS_USE_PF_PROMPTY": "true", "PF_LOGGING_LEVEL": "DEBUG", "LOG_LEVEL": "foo"}
     hostile |= {"AZURE_OPENAI_ENDPOINT": "", "OPENAI_BASE_URL": "http://127.0.0.1:9"}

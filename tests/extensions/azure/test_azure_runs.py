@@ -117,12 +117,6 @@ def test_the_nearest_model_judges(project: Project, models: FakeModels) -> None:
         ({"threshold": 75, "scale": 100}, 4, 0),
     ],
 )
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "EvaluationMetric",
-    "`threshold` decides whether the metric passes",
-    "`scale: 5` puts the threshold on the scale from 1 to 5",
-)
 def test_a_threshold_decides(
     project: Project, models: FakeModels, entry: dict[str, Any], score: int, code: int
 ) -> None:
@@ -193,7 +187,6 @@ def test_a_missing_key_is_a_configuration_error(project: Project, models: FakeMo
 
 
 @pytest.mark.proves("StandardMetric: custom_prompt response_path")
-@pytest.mark.claims("holodeck-evaluation-api", "EvaluationMetric", "`custom_prompt` is what the judge is asked")
 def test_a_custom_prompt_and_a_part_of_the_answer(project: Project, models: FakeModels) -> None:
     asked: list[str] = []
 

@@ -104,11 +104,6 @@ MISSING = [(metric, name) for metric, kind in EVALUATORS.items() for name in sor
 
 
 @pytest.mark.parametrize(("metric", "name"), MISSING)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Azure AI Metrics Summary",
-    "an input that is required and missing is an error that names it",
-)
 def test_a_missing_input_is_named(models: FakeModels, metric: str, name: str) -> None:
     given = {key: value for key, value in case(1).items() if key != name}
     with pytest.raises(EvaluationError, match=f"Evaluator needs {name}") as caught:
@@ -117,11 +112,6 @@ def test_a_missing_input_is_named(models: FakeModels, metric: str, name: str) ->
     assert models.requests == []
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DEEPEVAL_PARAMS",
-    "`query`, `response` and `ground_truth` have the other names `input`, `actual_output` and `expected_output`",
-)
 def test_either_naming_convention(models: FakeModels) -> None:
     given = case(2)
     names = {"query": "input", "response": "actual_output", "ground_truth": "expected_output"}
@@ -133,17 +123,6 @@ def test_either_naming_convention(models: FakeModels) -> None:
 # -- who grades
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ProviderNotSupportedError",
-    "raised when the evaluator is made",
-    "names the providers that are supported",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "4.1 ProviderNotSupportedError",
-    "an Azure evaluator with another provider raises it",
-)
 def test_other_providers_are_refused() -> None:
     for model in (
         DeepEvalModelConfig(),
@@ -166,7 +145,6 @@ def test_other_providers_are_refused() -> None:
         asyncio.run(with_judge())
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "AzureAIEvaluator", "the base class is no metric")
 def test_what_cannot_be_configured() -> None:
     given = ModelConfig(azure_endpoint="https://a.example", api_key=KEY, azure_deployment="d")
     assert given.api_version == "2024-02-15-preview"
@@ -187,7 +165,6 @@ def test_what_cannot_be_configured() -> None:
         Relevance(given, custom_prompt="Is {{ answer }} good?")
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "AzureAIEvaluator", "tries again after transient failures")
 def test_transient_trouble_is_tried_again_and_the_key_is_not_told(models: FakeModels) -> None:
     quick = RetryConfig(max_retries=3, base_delay=0.01)
     models.script([Fault("unavailable"), Fault("rate_limit"), Answer(verdict(5))])
@@ -212,7 +189,6 @@ def test_a_refusal_is_an_error(models: FakeModels) -> None:
     assert caught.value.code == "judge_failed"
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "AzureAIEvaluator", "has a time limit")
 def test_a_slow_judge_meets_the_time_limit(models: FakeModels) -> None:
     # The import of the library takes longer than this judge may, and is no time of it.
     models.script([Fault(wire="stall")])

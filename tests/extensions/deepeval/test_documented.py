@@ -98,41 +98,6 @@ def only_printed(folder: Path, output: str, errors: str) -> Any:
     return json.loads(output)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "Evaluation Framework API", "a G-Eval grades by criteria of one's own")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "G-Eval Usage",
-    "`name` is the metric's own",
-    "`score` is from 0 to 1",
-    "`passed` compares with 0.7",
-    "`reasoning` is the model's explanation",
-    "`evaluation_steps` are used as given",
-    "the configured model is asked with temperature 0",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "GEvalEvaluator",
-    "the judge scores from 1 to 5",
-    differs="As in DeepEval, it scores from 0 to 10, and a tenth of that is the score.",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "3.2 MetricSpecificMetadata",
-    "`criteria` of a G-Eval",
-    "`auto_generated_steps` of a G-Eval is false for steps that are given",
-    "`strict_mode` of a G-Eval",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "3.1 EvaluationResult",
-    "`metric_name` of a G-Eval is `GEval`",
-    "the steps that were given are in the result of a G-Eval",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "1.2 GEvalConfig",
-    "the judge is asked by the steps that are given",
-)
 def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -184,26 +149,6 @@ def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     assert (request.provider, request.model, request.body["temperature"]) == ("openai", "gpt-4o", 0.0)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "GEvalMetric", "steps are thought out from the criteria before scoring")
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "G-Eval: Custom Criteria", "the steps are written first, then the case is scored"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "GEvalEvaluator",
-    "without `evaluation_steps` they are written from the criteria",
-    "`DeepEvalModelConfig()` asks Ollama's gpt-oss:20b",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "3.2 MetricSpecificMetadata",
-    "`auto_generated_steps` is true where the judge writes the steps",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "1.2 GEvalConfig",
-    "without `evaluation_steps` the judge writes them",
-)
 def test_the_apis_geval_with_the_default_configuration_asks_ollama(tmp_path: Path, models: FakeModels) -> None:
     assert (
         printed(
@@ -282,60 +227,6 @@ asyncio.run(main())
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "Evaluation Framework API", "five metrics of retrieval are graded by a model"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "FaithfulnessEvaluator",
-    "the sample scores low: the answer is not in the retrieved texts",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "AnswerRelevancyEvaluator", "the sample scores high, without retrieved texts"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualRelevancyEvaluator", "the sample scores 0.5: one of two chunks is relevant"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ContextualPrecisionEvaluator",
-    "the sample scores lower because the irrelevant chunk is first",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualRecallEvaluator", "the sample scores 0.67: one of three facts is missing"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "RAG Metrics Usage",
-    "`DeepEvalModelConfig()` grades all five",
-    "faithfulness of the opening hours is low",
-    "answer relevancy needs no `retrieval_context`",
-    "contextual precision compares with `expected_output`",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "3.2 MetricSpecificMetadata",
-    "`claims_count` of faithfulness",
-    "`supported_claims` of faithfulness",
-    "`unsupported_claims` of faithfulness",
-    "`relevant_chunks` of contextual relevancy",
-    "`total_chunks` of contextual relevancy",
-    "`irrelevant_chunk_indices` of contextual relevancy",
-    "`expected_facts` of contextual recall",
-    "`retrieved_facts` of contextual recall",
-    "`missing_facts` of contextual recall",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "3.2 MetricSpecificMetadata",
-    "`precision_at_k` of contextual precision has numbers as keys",
-    differs="The keys are texts, as in JSON.",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "3.1 EvaluationResult",
-    "`metric_name` is `Faithfulness`, `AnswerRelevancy` and so on",
-)
 def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
     reason = "for these reasons"
     claim = "The store is open 24/7."
@@ -388,21 +279,6 @@ def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
         ("faithfulness", "FaithfulnessEvaluator"),
     ],
 )
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "FaithfulnessEvaluator", "without `include_reason` no reason is requested"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "AnswerRelevancyEvaluator", "without `include_reason` no reason is requested"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualRelevancyEvaluator", "without `include_reason` no reason is requested"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualPrecisionEvaluator", "without `include_reason` no reason is requested"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualRecallEvaluator", "without `include_reason` no reason is requested"
-)
 def test_without_a_reason_it_is_the_arithmetic(tmp_path: Path, models: FakeModels, module: str, name: str) -> None:
     reason, asked = printed(
         tmp_path,
@@ -430,13 +306,6 @@ def test_without_a_reason_it_is_the_arithmetic(tmp_path: Path, models: FakeModel
     assert not any(asked_keys(request) == {"reason"} for request in models.requests)
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalBaseEvaluator",
-    "the sample of a metric of one's own gives its score",
-    "`_create_metric` may return a metric of DeepEval",
-    "the sample passes its threshold of 0.7",
-)
 def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -469,15 +338,6 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> N
 
 
 @pytest.mark.proves("DeepEvalModelConfig: provider")
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "DeepEval Metrics", "OpenAI, Azure OpenAI, Anthropic and Ollama can grade"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalModelConfig",
-    "the sample for OpenAI becomes DeepEval's class for it",
-    "`to_deepeval_model` makes a class for each provider",
-)
 def test_the_apis_model_configurations(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -523,30 +383,6 @@ def test_the_apis_model_configurations(tmp_path: Path, models: FakeModels) -> No
     ]
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalError",
-    "raised when a metric fails, with its name",
-    "`original_error` is the failure beneath",
-    "texts of `test_case_summary` are cut",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "4.2 DeepEvalError",
-    "an evaluation that fails raises it",
-    "a failure of the library is its `original_error`",
-    "long texts of `test_case_summary` are cut",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "2.1 EvaluationInput",
-    "a metric without `retrieval_context` says that it needs it",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "6. State Transitions",
-    "a call that fails at last is an error",
-)
 def test_a_failure_is_the_documented_error(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -631,12 +467,6 @@ print(json.dumps([
 
 @pytest.mark.full
 @pytest.mark.proves("DeepEvalBaseEvaluator: observability_config")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalBaseEvaluator",
-    "with `observability_config` each evaluation has a span",
-    "without it there is none",
-)
 def test_observability_config_opens_a_span_per_evaluation(tmp_path: Path, models: FakeModels) -> None:
     (plain, found), (texts, attributes) = printed_alone(tmp_path, models, TRACED)
     assert (plain, texts) == ("plain", "texts")
@@ -695,25 +525,6 @@ test_cases:
 """
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "YAML Configuration Example",
-    "`evaluations.model` grades all metrics that need a model",
-    "`type: standard` with `metric: bleu` and `threshold: 0.4`",
-    "`type: geval` with name, criteria, `evaluation_params` and threshold",
-    "`type: rag` with `metric_type: faithfulness`, threshold and `include_reason`",
-)
-@pytest.mark.claims("holodeck-evaluation-api", "GEvalMetric", "criteria in natural language are graded by a model")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Complete Agent Configuration Example",
-    "the suite runs",
-    "bleu and rouge are scored against `ground_truth`",
-    "Helpfulness is graded by its criteria",
-    "faithfulness is graded by the case's `retrieval_context`",
-    "`evaluations` of a case replace those of the suite",
-    "`expected_tools` fails a case whose tools are not called",
-)
 def test_the_apis_complete_agent(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     project.write("agent.yaml", COMPLETE)
@@ -760,24 +571,6 @@ test_cases:
 """
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "RAG YAML Configuration",
-    "`metric_type: faithfulness` with a threshold of 0.8 and `include_reason`",
-    "`metric_type: answer_relevancy` with a threshold of 0.7",
-    "`metric_type: contextual_relevancy` with a threshold of 0.6",
-    "`metric_type: contextual_precision` with a threshold of 0.7",
-    "`metric_type: contextual_recall` with a threshold of 0.6",
-    "`evaluations.model` grades all five",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "G-Eval YAML Configuration",
-    "criteria may be a block of lines",
-    "`evaluation_steps` are what the judge is asked to follow",
-    "`strict_mode: false` gives scores between 0 and 1",
-    "a threshold of 0.7",
-)
 def test_the_apis_judged_metrics_in_yaml(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     project.write("agent.yaml", JUDGED)
@@ -818,17 +611,6 @@ test_cases:
 
 
 @pytest.mark.proves("EvaluationConfig: model", "RagMetric: model")
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "EvaluationConfig", "`model` grades the metrics that name no model of their own"
-)
-@pytest.mark.claims("holodeck-evaluation-api", "EvaluationMetric", "a metric's `model` goes before that of the suite")
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Evaluation model configuration",
-    "a metric's `model` goes first",
-    "`evaluations.model` is next",
-    "the agent's model is last",
-)
 def test_the_guides_three_levels_of_models(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     addresses = {"OPENAI_BASE_URL": models.openai_url, "OLLAMA_BASE_URL": models.ollama_url, "OPENAI_API_KEY": KEY}

@@ -71,10 +71,6 @@ print(json.dumps([
 """
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "DeepEval Metrics", "`query`, `response` and `ground_truth` are taken, too"
-)
-@pytest.mark.claims("holodeck-evaluation-api", "DeepEvalBaseEvaluator", "the sample needs no `PARAM_SPEC`")
 def test_ones_own_metric_takes_either_names_and_deepeval_works_beside_it(tmp_path: Path, models: FakeModels) -> None:
     assert printed(tmp_path, models, SUBCLASS) == [
         1.0,
@@ -91,16 +87,6 @@ def test_ones_own_metric_takes_either_names_and_deepeval_works_beside_it(tmp_pat
     ]
 
 
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "5. Entity Relationships",
-    "an `EvaluationInput` is evaluated to an `EvaluationResult`",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "6. State Transitions",
-    "a test case is built, measured and scored",
-)
 def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, models: FakeModels) -> None:
     api = "holodeck.lib.evaluators.deepeval"
     settings = named(api, "GEvalConfig")(name="Tone", criteria="polite", evaluation_steps=["Look."], threshold=0.9)
@@ -117,21 +103,6 @@ def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, model
 
 
 @pytest.mark.proves("EvaluationInput: input actual_output expected_output context retrieval_context metadata")
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "DEEPEVAL_PARAMS", "both conventions share `context` and `retrieval_context`"
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalBaseEvaluator",
-    "`input`, `actual_output` and `expected_output` are in the `LLMTestCase`",
-    "`context` and `retrieval_context` are in the `LLMTestCase`",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "2.1 EvaluationInput",
-    "the fields become DeepEval's `LLMTestCase`",
-    "no metric sees `metadata`",
-)
 def test_every_input_reaches_the_test_case(config: Any) -> None:
     api = "holodeck.lib.evaluators.deepeval"
     seen: list[Any] = []
@@ -167,23 +138,6 @@ NEEDS_QUESTION: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @pytest.mark.parametrize(("name", "arguments"), NEEDS_QUESTION)
 @pytest.mark.parametrize("question", [{}, {"input": ""}, {"query": " "}])
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "FaithfulnessEvaluator",
-    "requires `input`",
-    differs="It is optional: the claims are compared with the retrieved texts only.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "RAG Metrics Summary",
-    "`FaithfulnessEvaluator` requires `input`",
-    differs="It is optional: the claims are compared with the retrieved texts only.",
-)
-@pytest.mark.claims(
-    "holodeck-deepeval-data-model",
-    "2.1 EvaluationInput",
-    "a metric that requires `input` is an error without it, and faithfulness is graded",
-)
 def test_a_value_without_a_question_is_graded_for_faithfulness_alone(
     config: Any, models: FakeModels, name: str, arguments: dict[str, Any], question: dict[str, str]
 ) -> None:
@@ -200,42 +154,6 @@ def test_a_value_without_a_question_is_graded_for_faithfulness_alone(
 
 
 @pytest.mark.parametrize(("name", "arguments"), [*NEEDS_QUESTION, ("FaithfulnessEvaluator", {})])
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalBaseEvaluator",
-    "without a configuration Ollama's gpt-oss:20b grades",
-    refused="Pass `DeepEvalModelConfig()`, which is Ollama's gpt-oss:20b: no model is chosen silently.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "FaithfulnessEvaluator",
-    "without a configuration Ollama's gpt-oss:20b grades",
-    refused="Pass `DeepEvalModelConfig()`: no model is chosen silently.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "AnswerRelevancyEvaluator",
-    "without a configuration Ollama's gpt-oss:20b grades",
-    refused="Pass `DeepEvalModelConfig()`: no model is chosen silently.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ContextualRelevancyEvaluator",
-    "without a configuration Ollama's gpt-oss:20b grades",
-    refused="Pass `DeepEvalModelConfig()`: no model is chosen silently.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ContextualPrecisionEvaluator",
-    "without a configuration Ollama's gpt-oss:20b grades",
-    refused="Pass `DeepEvalModelConfig()`: no model is chosen silently.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "ContextualRecallEvaluator",
-    "without a configuration Ollama's gpt-oss:20b grades",
-    refused="Pass `DeepEvalModelConfig()`: no model is chosen silently.",
-)
 def test_without_a_model_an_evaluator_is_an_error(models: FakeModels, name: str, arguments: dict[str, Any]) -> None:
     api = "holodeck.lib.evaluators.deepeval"
     case = {"input": "X?", "actual_output": "", "expected_output": "X.", "retrieval_context": ["X is."]}
@@ -253,28 +171,11 @@ def test_without_a_model_an_evaluator_is_an_error(models: FakeModels, name: str,
         ({"api_version": "2024-10-21"}, "api_version has no effect"),
     ],
 )
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalModelConfig",
-    "a provider without `model_name` has gpt-oss:20b",
-    refused="Name the model: only Ollama has a default.",
-)
 def test_a_configuration_holds_nothing_without_effect(fields: dict[str, str], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         named("holodeck.lib.evaluators.deepeval", "DeepEvalModelConfig")(**fields)
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalModelConfig",
-    "OpenAI's key may be the field",
-    "OpenAI's key may be in `OPENAI_API_KEY`",
-    "without a key of OpenAI, making the model is an error",
-    "Anthropic's key may be the field",
-    "Anthropic's key may be in `ANTHROPIC_API_KEY`",
-    "without a key of Anthropic, making the model is an error",
-    "Azure OpenAI's key has no variable in its place",
-)
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_keys_are_in_the_field_or_the_environment(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
     kind = named("holodeck.lib.evaluators.deepeval", "DeepEvalModelConfig")
@@ -292,12 +193,6 @@ def test_keys_are_in_the_field_or_the_environment(monkeypatch: pytest.MonkeyPatc
         kind(provider="azure_openai", model_name="m", endpoint="https://a.example", deployment_name="d")
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalModelConfig",
-    "`endpoint` is not given to Anthropic's class",
-    differs="It is: an address that is set has an effect.",
-)
 def test_an_endpoint_counts_for_deepevals_own_class_of_anthropic() -> None:
     kind = named("holodeck.lib.evaluators.deepeval", "DeepEvalModelConfig")
     config = kind(provider="anthropic", model_name="claude-x", api_key="k", endpoint="http://127.0.0.1:1/claude")
@@ -307,12 +202,6 @@ def test_an_endpoint_counts_for_deepevals_own_class_of_anthropic() -> None:
 @pytest.mark.parametrize(
     "setting", [{"max_queue_size": 9}, {"max_export_batch_size": 9}, {"schedule_delay_millis": 900}]
 )
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalBaseEvaluator",
-    "settings of an export may be in `observability_config`",
-    refused="An evaluator exports nothing; set the exporter of your program.",
-)
 def test_settings_of_an_export_have_no_effect_on_an_evaluator(config: Any, setting: dict[str, int]) -> None:
     traces = named("holodeck.models.observability", "TracingConfig")(**setting)
     (name,) = setting
@@ -320,7 +209,6 @@ def test_settings_of_an_export_have_no_effect_on_an_evaluator(config: Any, setti
         named("holodeck.lib.evaluators.deepeval", "FaithfulnessEvaluator")(config, observability_config=traces)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "AzureAIEvaluator", "your own evaluator may have it as its base")
 def test_an_evaluator_of_ones_own_on_azures_base() -> None:
     api = "holodeck.lib.evaluators.azure_ai"
 
@@ -351,7 +239,6 @@ def test_values_that_are_none_are_refused(name: str, arguments: dict[str, Any], 
         named("holodeck.lib.evaluators.deepeval", name)(**arguments)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "G-Eval YAML Configuration", "`evaluation_params` has five valid values")
 def test_the_parameters_that_a_judge_can_be_shown() -> None:
     assert named("holodeck.models.evaluation", "VALID_EVALUATION_PARAMS") == {
         "input",

@@ -159,7 +159,6 @@ def test_strict_mode_takes_nothing_but_0_and_1(models: FakeModels, score: float,
 
 
 @pytest.mark.parametrize(("score", "given"), [(1, 1.0), (0, 0.0), ("1", 1.0), (1.0, 1.0)])
-@pytest.mark.claims("holodeck-evaluation-api", "GEvalEvaluator", "with `strict_mode` the score is 1 or 0")
 def test_strict_mode_scores_1_or_0(models: FakeModels, score: Any, given: float) -> None:
     models.answer(lambda _: Answer(scored(score), alternatives={"1": {"1": 0.6, "0": 0.4}}))
     result = result_of(models, strict)
@@ -195,7 +194,6 @@ def test_an_answer_cut_at_the_token_limit_is_no_verdict(models: FakeModels) -> N
     assert (error.code, "it stops at the token limit" in error.message) == ("bad_verdict", True)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "GEvalEvaluator", "the score is weighted by the probabilities of tokens")
 def test_only_scores_that_were_offered_are_weighted_in(models: FakeModels) -> None:
     """A token such as 100 would lift the mean above what a score can be."""
     models.answer(lambda _: Answer(scored(8), alternatives={"8": {"8": 0.6, "6": 0.2, "100": 0.1, "ten": 0.1}}))
@@ -351,16 +349,12 @@ def test_words_that_deepeval_listens_for_hide_no_error(models: FakeModels) -> No
     assert error.test_case_summary["actual_output"] == "answer of case-1"
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "DeepEvalBaseEvaluator", "`timeout` ends an evaluation")
 def test_a_slow_judge_meets_the_deadline(models: FakeModels) -> None:
     models.latency = 60.0
     with pytest.raises(TimeoutError, match=r"Tone took longer than 0\.05 s"):
         result_of(models, lambda judge: geval(judge, timeout=0.05))
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api", "DeepEvalBaseEvaluator", "`retry_config` tries again after transient failures"
-)
 def test_transient_trouble_is_tried_again_where_it_is_asked_for(models: FakeModels) -> None:
     soon = RetryConfig(max_retries=3, base_delay=0.001)
     models.fail(Fault(error="server_error", times=2))
@@ -478,7 +472,6 @@ def test_an_empty_answer_is_graded(models: FakeModels) -> None:
 
 
 @pytest.mark.parametrize("nothing", [[], [""], ["", " \n"], ""])
-@pytest.mark.claims("holodeck-evaluation-api", "RAG Pipeline Metrics", "an empty list of retrieved texts is graded")
 def test_where_nothing_was_retrieved_nothing_is_borne_out(models: FakeModels, nothing: Any) -> None:
     """DeepEval finds no claim that nothing contradicts, and asks about no texts."""
     for kind in (
@@ -531,11 +524,6 @@ def test_a_judge_that_answers_ends_the_case_well(project: Project, models: FakeM
         (Fault(delay=60.0, times=None), {"timeout_ms": 700}, {"timeout"}),
     ],
 )
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`timeout_ms` limits an evaluation",
-)
 def test_an_unusable_judge_leaves_the_run_incomplete(
     project: Project, models: FakeModels, verdict: Reply, metric: dict[str, Any], codes: set[str]
 ) -> None:
@@ -580,12 +568,6 @@ def test_retry_on_failure_asks_a_judge_again_that_was_down(
     assert (finished.code, tone.score) == (code, 0.9 if code == 0 else None), finished.stdout + finished.stderr
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "RAG Pipeline Metrics", "a metric without retrieved texts is an error")
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Troubleshooting",
-    "a RAG metric without retrieved texts is told",
-)
 def test_a_rag_metric_without_retrieved_texts_is_an_error(project: Project, models: FakeModels) -> None:
     """Where nobody says what was retrieved; it is no low score, and no pass."""
     model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}

@@ -49,22 +49,6 @@ async def main(data):
 """
 
 
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "AgentEvaluator",
-    "the sample runs with its import names, once a model is named",
-    "the result has `aggregate_explanation`",
-    "the result has `aggregate_success`",
-    "the result has `aggregate_score`",
-    "the result has `deepeval_tool_correctness`",
-    "the result has `langchain_agent_trajectory_accuracy`",
-    "the result has `generation`",
-    "`deepeval_tool_correctness` has score, success and threshold",
-    "`generation` has its own `aggregate_explanation`, `aggregate_success` and `aggregate_score`",
-    "`generation` has the results of completeness, groundedness and redundancy",
-    "`aggregate_score` is the mean over tool calls and generation",
-    "the accuracy of the trajectory has no part in the aggregate",
-)
 def test_the_sample_of_the_agent_evaluator(models: FakeModels) -> None:
     sample: dict[str, Any] = {}
     exec(AGENT_SAMPLE, sample)
@@ -96,11 +80,6 @@ def test_the_sample_of_the_agent_evaluator(models: FakeModels) -> None:
     assert {request.model for request in models.requests} == {"judge"}
 
 
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "AgentEvaluator",
-    "without `agent_trajectory` the trajectory is not graded",
-)
 def test_no_trajectory_no_judgement_of_it(judge: PresetJudge, model: DeepEvalModelConfig) -> None:
     way = metric("LangChainAgentTrajectoryAccuracyMetric")(models=model)
     evaluator = named("AgentEvaluator")(models=model, trajectory_accuracy_metric=way)
@@ -157,11 +136,6 @@ def test_ranks_and_metrics_of_the_classical_retrieval_evaluator() -> None:
             kind(**wrong)
 
 
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "GEvalGenerationEvaluator",
-    "an answer that refuses is detected by the metric of refusals",
-)
 def test_generation_and_a_refusal(judge: PresetJudge, model: DeepEvalModelConfig) -> None:
     evaluator = named("GEvalGenerationEvaluator")(models=model, run_parallel=False)
     refused = {**ANSWER, "actual_output": "I will not [a]."}
@@ -188,12 +162,6 @@ def test_a_panel_and_its_fallback(models: FakeModels, model: DeepEvalModelConfig
             named("GEvalGenerationEvaluator")(models=wrong)
 
 
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "LMBasedRetrievalEvaluator",
-    "the result has `relevancy_rating`: good, bad or incomplete",
-    "the result has the combined `score`",
-)
 def test_retrieved_texts_are_rated(model: DeepEvalModelConfig) -> None:
     kind = named("LMBasedRetrievalEvaluator")
     data = {**ANSWER, "retrieved_context": ["one [a]", "two [a]"]}
@@ -209,12 +177,6 @@ def test_retrieved_texts_are_rated(model: DeepEvalModelConfig) -> None:
         kind(model, enabled_metrics=["nothing"])
 
 
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "QTEvaluator",
-    "`score_mapping` maps levels to scores",
-    "`score_weights` weighs the metrics",
-)
 def test_rewritten_queries_are_weighted_and_mapped(model: DeepEvalModelConfig) -> None:
     mapping = {name: {1: 0.0, 2: 0.5, 3: 0.8} for name in ("completeness", "groundedness")}
     evaluator = named("QTEvaluator")(model, score_mapping=mapping, score_weights={"completeness": 3, "redundancy": 0})
@@ -226,16 +188,6 @@ def test_rewritten_queries_are_weighted_and_mapped(model: DeepEvalModelConfig) -
     assert evaluated(harder, ANSWER)["completeness"]["threshold"] == 1.0
 
 
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "SummarizationEvaluator",
-    "the aggregate is over its four metrics",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "CompositeEvaluator",
-    "metrics of different kinds are one unit",
-)
 def test_summaries_and_any_metrics_as_one(model: DeepEvalModelConfig) -> None:
     found = evaluated(named("SummarizationEvaluator")(model), ANSWER)
     assert (found["fluency"]["score"], found["aggregate_score"]) == (0.5, 0.875)

@@ -96,36 +96,6 @@ def test_models_reach_the_metrics_that_are_passed_in(models: FakeModels, model: 
 
 
 @pytest.mark.parametrize("kind", JUDGED)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "AgentEvaluator",
-    "a model of `fallback_models` grades where the first cannot",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "BaseGenerationEvaluator",
-    "a model of `fallback_models` grades where the first cannot",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "GEvalGenerationEvaluator",
-    "a model of `fallback_models` grades where the first cannot",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "LMBasedRetrievalEvaluator",
-    "a model of `fallback_models` grades where the first cannot",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "QTEvaluator",
-    "a model of `fallback_models` grades where the first cannot",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "SummarizationEvaluator",
-    "a model of `fallback_models` grades where the first cannot",
-)
 def test_fallback_models_reach_the_metrics_that_are_passed_in(model: DeepEvalModelConfig, kind: str) -> None:
     broken = other(model, "broken", api_key="sk-wrong")
     found = evaluated(passed_in(kind, models=broken, fallback_models=[model]), DATA)
@@ -133,31 +103,6 @@ def test_fallback_models_reach_the_metrics_that_are_passed_in(model: DeepEvalMod
 
 
 @pytest.mark.parametrize("kind", [kind for kind in JUDGED if kind != "LMBasedRetrievalEvaluator"])
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "AgentEvaluator",
-    "`aggregation_method` combines the verdicts of several judges",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "BaseGenerationEvaluator",
-    "`aggregation_method` combines the verdicts of several judges",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "GEvalGenerationEvaluator",
-    "`aggregation_method` combines the verdicts of several judges",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "QTEvaluator",
-    "`aggregation_method` combines the verdicts of several judges",
-)
-@pytest.mark.claims(
-    "gllm-evals-evaluators",
-    "SummarizationEvaluator",
-    "`aggregation_method` combines the verdicts of several judges",
-)
 def test_an_aggregation_method_reaches_the_metrics_that_are_passed_in(model: DeepEvalModelConfig, kind: str) -> None:
     found = evaluated(passed_in(kind, models=[model, other(model)], aggregation_method="median"), DATA)
     # The agent's way to the answer has its aggregate from the evaluator, too.

@@ -61,12 +61,6 @@ def test_verbose_tells_trials_turns_and_outcomes_apart(project: Project) -> None
 
 @pytest.mark.full
 @pytest.mark.proves("test: ACTION_AND_SUITES --output --format --timeout --parallel-test-cases --limit")
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Complete Agent Configuration Example",
-    "`holodeck test` with `--verbose`, `--output` and `--format markdown` runs the suite and writes one report",
-    differs="The program is `holodeck-action test`, with the same options.",
-)
 def test_the_documents_command_runs_ours(shop: Project) -> None:
     done = shop.run("test", "agent.yaml", "--verbose", "--output", "report.md", "--format", "markdown")
     assert done.code == 0
@@ -106,11 +100,6 @@ def test_the_exit_code_is_that_of_the_run_and_no_old_report_stands_for_it(shop: 
 
 
 @pytest.mark.proves("test: --host --port --no-browser")
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Next steps",
-    "`holodeck test view` shows earlier runs",
-)
 def test_view_takes_the_options_of_the_dashboard(shop: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as stack:
         # What listens on a port keeps the page from being served, which would not end.
@@ -154,7 +143,6 @@ def test_what_has_no_equal_is_refused_with_what_to_write(shop: Project, argument
 
 @pytest.mark.needs("race")
 @pytest.mark.proves("test: --max-cycles --numeric-max-trials --seed --output-dir")
-@pytest.mark.claims("holodeck-evaluations-guide", "Next steps", "`holodeck test optimize` tunes an agent")
 def test_optimize_takes_the_options_of_the_document(shop: Project) -> None:
     """The suite has no axes: what is asked of it is what was written."""
     flags = ("--max-cycles", "2", "--numeric-max-trials", "8", "--seed", "7", "-o", "tuned")

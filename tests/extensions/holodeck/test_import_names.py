@@ -47,7 +47,6 @@ def test_without_us_the_names_do_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", sorted(compat.served_names()))
-@pytest.mark.claims("holodeck-evaluation-api", "Evaluation Framework API", "every documented name can be imported")
 def test_every_name_is_there(module: str) -> None:
     served = importlib.import_module(module)
     for name, source in compat.served_names()[module].items():
@@ -57,11 +56,6 @@ def test_every_name_is_there(module: str) -> None:
     assert served.__all__ == sorted(compat.served_names()[module])
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Example",
-    "the sample's grader runs under its import names",
-)
 def test_the_guides_grader_in_a_worker(tmp_path: Path) -> None:
     """The grader contract: documented import, frozen context, tool invocations, turn_config, GraderResult."""
     write(
@@ -128,14 +122,6 @@ def test_graders_can_use_the_documented_evaluators(tmp_path: Path) -> None:
     assert outcome.value["score"] == pytest.approx(0.379918, abs=1e-6)
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "NLP Metrics Usage",
-    "BLEU of the two sentences is 0.379918 and fails 0.5",
-    "ROUGE-1 of the two sentences is 5/6",
-    "ROUGE-2 of the two sentences is 0.6",
-    "ROUGE-L passes 0.6",
-)
 def test_the_apis_text_metrics(tmp_path: Path) -> None:
     assert printed(
         tmp_path,
@@ -156,7 +142,6 @@ def test_the_apis_text_metrics(tmp_path: Path) -> None:
     ) == [0.379918, pytest.approx(5 / 6), pytest.approx(0.6), False, True]
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "BaseEvaluator", "the sample works under the documented import names")
 def test_the_apis_evaluator_of_ones_own(tmp_path: Path) -> None:
     assert printed(
         tmp_path,
@@ -197,13 +182,6 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "Configuration Models",
-    "the models are in `holodeck.models.evaluation`",
-    "metrics of three types, and graders, are in one list",
-    "`model` of the suite is an `LLMProvider`",
-)
 def test_the_apis_configuration_models(tmp_path: Path) -> None:
     assert printed(
         tmp_path,

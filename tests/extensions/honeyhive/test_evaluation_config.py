@@ -24,15 +24,6 @@ DOCUMENTED: dict[str, Any] = {
 """The example of the document, whose first pause, of one second, is refused."""
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`evaluators` lists the evaluators to run",
-    "`evaluator_configs` has the settings of each evaluator",
-    "`factual_accuracy` has `reference_sources`",
-    "`factual_accuracy` has a `confidence_threshold`",
-    "`retry_config` retries failed evaluations: `max_retries`",
-)
 def test_the_documented_configuration_is_two_metrics() -> None:
     facts, harm = HoneyHiveEvaluationConfig(**DOCUMENTED).metrics()
     shared: dict[str, Any] = {"timeout_ms": 30_000, "retry_on_failure": 3}
@@ -40,7 +31,6 @@ def test_the_documented_configuration_is_two_metrics() -> None:
     assert harm == Toxicity(categories=["hate_speech", "harassment"], threshold=0.1, **shared)
 
 
-@pytest.mark.claims("honeyhive-evaluation-data-models", "Evaluation Configuration", "`parallel_execution`")
 def test_evaluators_that_run_in_turn_are_one_composite() -> None:
     (one,) = HoneyHiveEvaluationConfig(**{**DOCUMENTED, "parallel_execution": False}).metrics()
     assert isinstance(one, Composite)
@@ -48,12 +38,6 @@ def test_evaluators_that_run_in_turn_are_one_composite() -> None:
     assert [metric.type for metric in one.metrics] == ["factual_accuracy", "toxicity"]
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`retry_config` has `initial_delay_ms` and `backoff_multiplier`",
-    differs="Retries wait 2, 4 and 8 seconds; other pauses are refused.",
-)
 @walk(
     ("change", "told"),
     [

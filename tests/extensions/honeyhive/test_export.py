@@ -126,16 +126,6 @@ def shop(project: Project) -> Project:
 
 @pytest.mark.full
 @pytest.mark.proves("export: RESULTS --format --output")
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Serialization",
-    "a written document is read back without loss",
-)
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "all evaluations of a run are one batch",
-)
 def test_every_evaluation_is_there_and_nothing_is_lost(shop: Project) -> None:
     made = read_record(shop.out / "results.json")
     found = exported(shop)
@@ -182,13 +172,6 @@ def test_a_kind_has_its_own_fields(shop: Project) -> None:
         ({"method": "weighted_average", "weights": {"f1_score": 3, "length": 1}}, [1.0, 0.25, 1.0], True),
     ],
 )
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Multi-Evaluator Results",
-    "`summary_method` may be `minimum`",
-    "`summary_method` may be `simple_average`",
-    "weights count in the score",
-)
 def test_answers_are_summed_up_as_the_gate_says(
     project: Project, gate: dict[str, Any], scores: list[float], weights: bool | None
 ) -> None:
@@ -205,11 +188,6 @@ def test_answers_are_summed_up_as_the_gate_says(
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Multi-Evaluator Results",
-    "`summary_score` and `summary_method` may be missing",
-)
 def test_an_answer_with_a_missing_score_has_no_summary(shop: Project) -> None:
     assert {answer.summary_method for answer in exported(shop).multi_evaluation_results} == {None}
     shop.policy(target="recorded:answers.jsonl", gates={"summary": {"method": "minimum", "min": 0.1}})
@@ -219,11 +197,6 @@ def test_an_answer_with_a_missing_score_has_no_summary(shop: Project) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Metrics",
-    "shares of confidence are from 0 to 1",
-)
 def test_blocks_are_those_of_the_report(shop: Project) -> None:
     found = exported(shop)
     report = json.loads(shop.run("report", "out/results.json", "--format", "json").stdout)["evaluations"]
@@ -240,11 +213,6 @@ def test_blocks_are_those_of_the_report(shop: Project) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Metrics",
-    "correlations are named `one_vs_other`",
-)
 def test_correlations_are_named_by_their_metrics(project: Project) -> None:
     project.numbered(12, frozenset({3, 7}))
     project.suite([{"name": f"case {n}", "input": "?", "ground_truth": str(n)} for n in range(12)], [EQUALITY, F1])
@@ -254,11 +222,6 @@ def test_correlations_are_named_by_their_metrics(project: Project) -> None:
     }
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Batch Model",
-    "`status` may be `failed`",
-)
 @pytest.mark.proves("export: RESULTS --format --output")
 def test_a_run_that_stopped_is_a_failed_batch(project: Project) -> None:
     stored(project, record(case("P"), case(""), stopped="a signal"))
@@ -301,17 +264,6 @@ def test_facts_of_every_kind_go_out_and_come_back(project: Project, kind: str) -
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", FACTS)
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Custom Evaluator Model",
-    "fields of a custom evaluator are top-level fields",
-    differs="They are in `metadata`, so that they never collide with a field of the model.",
-)
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Custom Evaluator Model",
-    "all fields of an evaluation are inherited",
-)
 def test_other_facts_under_the_same_names_stay_in_the_metadata(project: Project, kind: str) -> None:
     first = next(iter(FACTS[kind]))
     for facts in (
@@ -438,11 +390,6 @@ def test_without_a_base_there_is_no_comparison_and_no_trend(shop: Project) -> No
         ([0.2], 0.6, "neutral", None, 0.4),
     ],
 )
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Common Evaluation Patterns",
-    "temporal: the trend follows what is good for the metric",
-)
 def test_trends(earlier: list[float], now: float, polarity: str, trend: str | None, rate: float) -> None:
     made = record(*[case_of(turn(evaluation(now + 0.1 * (-1) ** n, polarity=polarity))) for n in range(12)])
     runs = []
@@ -518,16 +465,6 @@ def bench(project: Project) -> Iterator[Bench]:
 
 @pytest.mark.full
 @pytest.mark.proves("export: --card")
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Common Evaluation Patterns",
-    "people and judge: `ai_evaluation` has the `model`",
-)
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Best Practices",
-    "an evaluator is checked against labels of people",
-)
 def test_a_judge_card_is_people_against_a_judge(bench: Bench) -> None:
     card = bench.card("--results", "out/results.json", "-o", "card")
     (found,) = exported(bench.project, "--card", "card/judge-card.json").human_ai_comparisons
@@ -557,14 +494,6 @@ def test_a_card_of_the_suite_says_what_people_would_pass(bench: Bench) -> None:
 
 @pytest.mark.full
 @pytest.mark.proves("export: --labels --metric")
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Common Evaluation Patterns",
-    "people and judge: `human_evaluation` has `annotator_id` and `score`",
-    "people and judge: `ai_evaluation` has a `score`",
-    "people and judge: `agreement_score`",
-    "people and judge: `discrepancy_analysis`",
-)
 def test_labels_are_compared_answer_by_answer(bench: Bench) -> None:
     found = exported(bench.project, "--labels", "labels.csv", "--metric", "quality").human_ai_comparisons
     assert len(found) == 20
@@ -595,11 +524,6 @@ def test_scores_of_several_people_are_compared_by_distance(bench: Bench) -> None
 
 
 @pytest.mark.full
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Common Evaluation Patterns",
-    "people and judge: `human_evaluation` has an `explanation`",
-)
 def test_people_have_their_names_and_comments(bench: Bench) -> None:
     row = {
         "case": "case 0",

@@ -103,11 +103,6 @@ def literally(expected: Any, actual: Any) -> bool:
 
 
 @given(json_values, json_values)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Multi-turn test cases",
-    "a literal argument is compared for equality",
-)
 def test_literal_rule_as_stated(expected: Any, actual: Any) -> None:
     assert literal_equal(expected, actual) == literally(expected, actual)
 
@@ -183,11 +178,6 @@ fuzzy_texts = st.text(st.sampled_from("aB1 25.,_%-\t\u202f\u00a0e"), max_size=8)
 
 
 @given(fuzzy_texts, fuzzy_texts)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Multi-turn test cases",
-    "`fuzzy` ignores case, white space and separators",
-)
 def test_fuzzy_rule_as_stated(expected: str, actual: str) -> None:
     # Numbers beyond the range of floats have a rule of their own, tested above.
     assume(not any(re.search(r"\de\d{3}", re.sub(r"[,_\s]", "", text)) for text in (expected, actual)))
@@ -216,11 +206,6 @@ def test_a_text_fuzzily_equals_itself_unless_it_is_nan(text: str) -> None:
         (r".*", "two\nlines", False),
         (r"", "", True),
     ],
-)
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Multi-turn test cases",
-    "`regex` matches the whole value",
 )
 def test_pattern_rule(expected: str, actual: Any, matches: bool) -> None:
     assert accepts("regex", expected, actual) is matches

@@ -27,11 +27,6 @@ def only(entries: list[ExpectedTool], calls: list[ToolInvocation]) -> ToolAssert
     return assertion
 
 
-@pytest.mark.claims(
-    "holodeck-evaluations-guide",
-    "Test execution",
-    "calls of tools are compared with `expected_tools`",
-)
 def test_a_name_matches_as_a_case_sensitive_substring_by_default() -> None:
     calls = [call("add"), call("mcp__holodeck_tools__subtract")]
     assert only([expect("subtract")], calls) == ToolAssertion("subtract", True, 1)

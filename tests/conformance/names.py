@@ -1,0 +1,149 @@
+"""The names that expressions of the tables use: the documented ones, and what a row is tried with."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from types import FrameType, MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+import holodeck_action.compat
+from tests.conformance.lab import Lab
+from tests.extensions.gllm.gllm import ANSWER
+
+assert holodeck_action.compat
+PRODUCT = str(Path(holodeck_action.compat.__file__).parent)
+AZURE = {
+    "provider": "azure_openai",
+    "model_name": "gpt-4o",
+    "endpoint": "https://a.example",
+    "deployment_name": "judge",
+    "api_key": "key",
+}
+DATA = {
+    **ANSWER,
+    "retrieved_context": ["one [a]", "two [a]"],
+    "agent_trajectory": ["search"],
+    "expected_agent_trajectory": ["search"],
+}
+
+
+class Names(dict[str, Any]):
+    """Finds a name in what a row is tried with, then in the documented modules; notes whether it is the product's."""
+
+    def __init__(self, modules: Sequence[str], given: Mapping[str, Any], runs: Mapping[str, Callable[[], Any]]) -> None:
+        super().__init__(given)
+        self.touched = False
+        self._modules = modules
+        self._runs = runs
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            raise KeyError(name)
+        self.touched = True
+        if name in self._runs:
+            return self._runs[name]()
+        return documented(name, self._modules)
+
+
+def documented(name: str, modules: Sequence[str]) -> Any:
+    """What a documented name is, whichever module has it."""
+    return next(getattr(module, name) for module in map(importlib.import_module, modules) if name in dir(module))
+
+
+def evaluate(expression: str, names: Names) -> Any:
+    """Return the value of an expression; `names.touched` says whether code of the product ran, or was looked up."""
+
+    def notice(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PRODUCT):
+            names.touched = True
+            # What follows need not be slowed down.
+            sys.setprofile(None)
+
+    before = sys.getprofile()
+    sys.setprofile(notice)
+    try:
+        value = eval(expression, {}, names)
+    finally:
+        sys.setprofile(before)
+    names.touched |= str(getattr(value, "__module__", "")).startswith(holodeck_action.__name__)
+    return value
+
+
+def arguments(kind: Any) -> list[tuple[Any, ...]]:
+    """The arguments of a class in order, each with its default if it has one."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [(each.name,) if each.default is each.empty else (each.name, each.default) for each in parameters]
+
+
+def result_of(evaluator: Any, data: Any) -> Any:
+    return asyncio.run(evaluator.evaluate(data))
+
+
+HOLODECK = "holodeck.lib.evaluators"
+
+
+def names_for(modules: Sequence[str], lab: Lab) -> Names:
+    """The names of a document whose own are in `modules`."""
+
+    def graded(kind: Any, models: Any) -> list[str]:
+        """The models that are asked for one evaluation, sorted."""
+        before = len(lab.presets.requests)
+        result_of(kind(models), DATA)
+        return sorted(request.model for request in lab.presets.requests[before:])
+
+    def score(evaluator: Any, response: str, ground_truth: str) -> Any:
+        return evaluator.compute(response=response, ground_truth=ground_truth).score
+
+    def metric(kind: str, **fields: Any) -> Any:
+        return documented("EvaluationConfig", modules)(metrics=[{"type": kind, **fields}]).metrics[0]
+
+    def model_config() -> Any:
+        endpoint = {"azure_endpoint": "https://a.example", "azure_deployment": "gpt-4o"}
+        return documented("ModelConfig", [f"{HOLODECK}.azure_ai"])(api_key="azure-key", **endpoint)
+
+    given = {
+        "arguments": arguments,
+        "complete": MappingProxyType(AZURE),
+        "without": lambda name: {key: value for key, value in AZURE.items() if key != name},
+        "of": lambda module: importlib.import_module(f"{HOLODECK}.{module}"),
+        "fields_of": lambda kind: {field.name for field in dataclasses.fields(kind)},
+        "tone": MappingProxyType({"name": "Tone", "criteria": "polite"}),
+        "score": score,
+        "metric": metric,
+        "graded": graded,
+        "valid": lab.valid,
+        "evaluated": result_of,
+        "answer": ANSWER,
+        "data": DATA,
+        "found": {"retrieved_chunks": {"chunk1": 0.9, "chunk2": 0.8}, "ground_truth_chunk_ids": ["chunk1"]},
+        "date": datetime.fromisoformat,
+        "matches": re.fullmatch,
+        "isabstract": inspect.isabstract,
+        "iscoroutinefunction": inspect.iscoroutinefunction,
+        "BaseModel": BaseModel,
+        "Enum": Enum,
+    }
+    runs = {
+        "azure": model_config,
+        "judge": lambda: documented("DeepEvalModelConfig", [f"{HOLODECK}.deepeval"])(),
+        "model": lab.judge,
+        "other": lambda: lab.judge("other"),
+        "bleu": lambda: documented("BLEUEvaluator", [f"{HOLODECK}.nlp_metrics"])(threshold=0.5),
+        "own": lambda: type("Own", (documented("MetricsAggregator", modules),), {})(),
+        "by": lambda: lab.evaluations,
+        "export": lambda: lab.exported,
+        "after": lambda: lab.after,
+    }
+    return Names(modules, given, runs)
