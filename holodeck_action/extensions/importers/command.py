@@ -68,4 +68,4 @@ def import_(
     if prove or answers:
         options = ProofOptions(prove=prove, answers=answers, program=given["program"], file=given["file"], flags=flags)
         return prove_import(options, caller)
-    return import_suite(ImportOptions(**given, flags=flags), caller)
+    return import_suite(ImportOptions(**given, flags=flags), caller)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from pathlib import Path
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,6 +44,7 @@ class ImportOptions(Struct, frozen=True):
             no file.
         allow_missing: whether assertions without a counterpart are accepted.
         flags: whether code of an unsafe fork may run.
+        is_part: whether `init` imports, which prints the next steps after its own files.
     """
 
     program: str
@@ -52,13 +53,15 @@ class ImportOptions(Struct, frozen=True):
     report: GivenPath | None
     allow_missing: bool
     flags: Flags = Flags()
+    is_part: bool = False
 
 
-def import_suite(options: ImportOptions, caller: Caller) -> int:
+def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequence[str]]:
     """Write the imported suites and print the import report.
 
     Returns:
-        Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0.
+        Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0; and the
+        folders of the suites, quoted for a shell.
 
     Raises:
         ConfigurationError: the file cannot be converted, code of its checkout must run and may not, or a file to write
@@ -92,9 +95,7 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
                 for path in there
             ]
         )
-    texts = {str(path): text for path, text in written.items()}
-    read = [Path(path) for path in imported.read]
-    held = secret_problems(texts, conversion.source(), read, _SECRET_HINTS[options.program], caller.environ)
+    held = secret_problems(written, conversion.source(), imported.read, _SECRET_HINTS[options.program], caller.environ)
     if held:
         raise ConfigurationError(held)
     for path, text in written.items():
@@ -106,16 +107,17 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
                 [f"{path}: cannot be written: {error.strerror}; choose a folder that you can write to"]
             ) from error
     hidden = Redactor(environment_secrets(caller.environ))
-    lines = [*(f"wrote {path}\n" for path in written), "\n", report_table(hidden.value(rows)), "next:\n"]
+    lines = [*(f"wrote {path}\n" for path in written), "\n", report_table(hidden.value(rows))]
     suites = [shlex.quote(str(folder / name)) for name in imported.folders]
-    lines += [f"  holodeck-action {command} {' '.join(suites)}\n" for command in ("validate", "run")]
-    lines.append(f"for a workflow on pull requests: holodeck-action init {suites[0]}\n")
+    if not options.is_part:
+        commands = (f"  holodeck-action {command} {' '.join(suites)}\n" for command in ("validate", "run"))
+        lines += ["next:\n", *commands, f"for a workflow on pull requests: holodeck-action init {suites[0]}\n"]
     caller.stdout.writelines(lines)
     lost = unmatched_rows(rows)
     if not lost or options.allow_missing:
-        return ExitCode.PASSED
+        return ExitCode.PASSED, suites
     caller.stderr.write(
         f"{len(lost)} without an equivalent: the suite cannot pass until their graders (not imported: …) are "
         "replaced or removed; --allow-missing leaves comments instead\n"
     )
-    return ExitCode.VIOLATED
+    return ExitCode.VIOLATED, suites

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holodeck_action.extensions.importers.source import Source, UnfitError
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
@@ -17,7 +18,7 @@ _LISTED = 10
 
 
 def secret_problems(
-    file_texts: Mapping[str, str], source: Source, source_paths: Sequence[Path], remedy: str, environ: Mapping[str, str]
+    files: Mapping[GivenPath, str], source: Source, source_paths: Sequence[str], remedy: str, environ: Mapping[str, str]
 ) -> list[str]:
     """Return an error message for each occurrence of a secret or of what looks like a key; empty if the files to write
     contain none.
@@ -25,18 +26,18 @@ def secret_problems(
     Nothing is masked, since a mask would change inputs and expected values.
 
     Args:
-        file_texts: contents of the files to write, by name.
+        files: contents of the files to write, by path.
         source: the imported file.
         source_paths: files that were read because the imported file refers to them.
         remedy: advice on what to write instead of a secret; `NAME` is replaced by the variable's name.
         environ: the job's environment.
     """
     redactor = Redactor(environment_secrets(environ))
-    held = {name: text for name, text in file_texts.items() if redactor.text(f"{name}\n{text}") != f"{name}\n{text}"}
+    held = {str(path): text for path, text in files.items() if (said := f"{path}\n{text}") != redactor.text(said)}
     if not held:
         return []
     imported = {source.shown: source.content().lossy_text()}
-    for path in source_paths:
+    for path in map(Path, source_paths):
         # A file that was deleted or changed since the import read it is skipped.
         with suppress(UnfitError):
             imported[source.relative(path)] = source.text(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -96,8 +96,10 @@ def start_suite(options: StartOptions, caller: Caller) -> int:
     ci = options.ci or person.choose("Which CI runs the suite?", [(name, name) for name in _services(kept)], "CI")
 
     code = ExitCode.PASSED
+    suites: Sequence[str] = [] if folder.given == Path() else [shlex.quote(str(folder))]
     if found is not None and found.program:
-        code = ExitCode(_import(found, folder, caller))
+        of_import = ImportOptions(found.program, folder / found.place, folder, None, allow_missing=False, is_part=True)
+        code, suites = import_suite(of_import, caller)
         listed, kept = kept, _existing_parts(folder.path, root)
     wanted = {name: _read_starter(source) for name, source in _missing_parts(kept, found, ci).items()}
     if SUITE in wanted:
@@ -129,10 +131,7 @@ def start_suite(options: StartOptions, caller: Caller) -> int:
     if ci == "gitlab" and PIPELINE in kept:
         notes.append(f"{PIPELINE} already existed; add the job of docs/ci.md#gitlab to it")
     lines += [f"note: {note}" for note in notes]
-    place = "" if folder.given == Path() else f" {shlex.quote(str(folder))}"
-    if found is None or not found.program:
-        # The import has printed its own.
-        lines += ["next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place}"]
+    lines += ["next:", *(f"  {' '.join(['holodeck-action', command, *suites])}" for command in ("validate", "run"))]
     caller.stdout.write(caller.redact("".join(f"{line}\n" for line in lines)))
     return code
 
@@ -177,12 +176,6 @@ def _choose_agent(options: StartOptions, kept: Mapping[str, str], person: Person
 def _services(kept: Mapping[str, str]) -> list[str]:
     """Return the names of CI services: the one whose file the repository has, else all."""
     return [name for name, (file, _) in CI.items() if file in kept][:1] or [*CI]
-
-
-def _import(found: Found, folder: GivenPath, caller: Caller) -> int:
-    """Import a suite of another program into the folder, and return the exit code of `import`."""
-    file = folder / found.place
-    return import_suite(ImportOptions(found.program, file, folder, report=None, allow_missing=False), caller)
 
 
 def _read_starter(name: str) -> bytes:

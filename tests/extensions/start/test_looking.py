@@ -76,6 +76,11 @@ def test_the_suite_of_what_is_found_runs_at_once_and_compares_something(
     assert (written.code, written.stderr) == (0, "")
     assert said in written.stdout
     assert "also found" not in written.stdout
+    commands = written.stdout.partition("next:\n")[2].splitlines()
+    assert [command.split()[:2] for command in commands] == [
+        ["holodeck-action", "validate"],
+        ["holodeck-action", "run"],
+    ]
     ran = project.run("run")
     assert (ran.code, "PASSED: " in ran.stdout) == (0, True), ran.stdout + ran.stderr
     assert ran.stdout.count("  1       0\n") or ran.stdout.count("  2       0\n")
