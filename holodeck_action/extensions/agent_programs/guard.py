@@ -21,7 +21,6 @@ _ANY_OWNER = ("-c", "safe.directory=*", "-c", "core.fsmonitor=false")
 """In a container the checkout often belongs to another user, and Git would refuse to read it."""
 _MODULES = (".py", ".so")
 _PATH_FILES = (".pth",)
-_BYTECODE = "__pycache__"
 _AT_START = ("sitecustomize.py", "usercustomize.py")
 
 
@@ -109,9 +108,8 @@ def _modules(folder: Path, suffixes: tuple[str, ...]) -> frozenset[str]:
 
 def own_files() -> Iterator[Path]:
     """Yield the files of this program but its bytecode, which Python writes while a run goes on."""
-    for place, folders, files in os.walk(os.path.dirname(holodeck_action.__file__)):
-        folders[:] = [name for name in folders if name != _BYTECODE]
-        yield from (Path(place, name) for name in files)
+    root = Path(holodeck_action.__file__).parent
+    yield from (root / name for name in walk(root))
 
 
 def library_folders() -> Sequence[Path]:

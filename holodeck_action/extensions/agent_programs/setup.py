@@ -34,11 +34,14 @@ def set_up(command: str, fixture: Path | None, machine: Machine, cache: Path | N
     """
     content = "" if fixture is None else tree_digest(fixture)
     inputs = "\0".join((content, command, machine.environ.get("PATH", "")))
-    kept = (cache or own) / "setups" / hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    if kept.is_dir():
-        return kept
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(dir=kept.parent))
+    folder = (cache or own) / "setups"
+    key = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    for kept in folder.glob(f"{key}-*"):
+        if _is_unchanged(kept):
+            return kept
+        shutil.rmtree(kept, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(dir=folder))
     try:
         tree = place / "tree"
         tree.mkdir()
@@ -50,8 +53,17 @@ def set_up(command: str, fixture: Path | None, machine: Machine, cache: Path | N
         if ended["exit"] != 0:
             words = Foreign.of_text(f"{ended['stdout']}\n{ended['stderr']}").last_line(redact)
             raise WorkspaceError(f"cannot be set up: {command} ended with exit code {ended['exit']}: {words}")
+        kept = folder / f"{key}-{tree_digest(tree)}"
         if not kept.is_dir():
             os.rename(tree, kept)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return kept
+
+
+def _is_unchanged(kept: Path) -> bool:
+    """Return whether a kept result is as it was made; an agent that is not confined could have changed it."""
+    try:
+        return kept.name.endswith(tree_digest(kept))
+    except OSError:
+        return False

@@ -31,6 +31,8 @@ _MOST_DIFFERENCE = 64_000
 """Maximum characters of the difference of a trial that the record keeps."""
 _REPOSITORY = ".git"
 """The name of Git's own folder, or of the file that leads to it."""
+_NOT_COUNTED = (_REPOSITORY, "__pycache__")
+"""Names of folders that no agent edits: programs write into them while it works."""
 
 
 class WorkspaceError(Exception):
@@ -51,7 +53,7 @@ Snapshot = Mapping[str, Entry]
 
 
 def walk(folder: Path) -> Iterator[str]:
-    """Yield the relative paths of the files and links in a folder, sorted, without those of `.git` at any depth.
+    """Yield the relative paths of the files and links in a folder, sorted, without those of Git and Python's bytecode.
 
     Raises:
         WorkspaceError: there are too many, or a folder cannot be read.
@@ -64,7 +66,7 @@ def walk(folder: Path) -> Iterator[str]:
     found: list[str] = []
     for place, folders, files in os.walk(folder, onerror=refuse):
         above = os.path.relpath(place, folder)
-        folders[:] = [name for name in folders if name != _REPOSITORY]
+        folders[:] = [name for name in folders if name not in _NOT_COUNTED]
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         names = [name for name in (*files, *links) if name != _REPOSITORY]
         found += [os.path.normpath(os.path.join(above, name)) for name in names]

@@ -21,6 +21,7 @@ TARGET = {"agent": "command", "command": "cp AGENTS.md notes.txt -v", "workspace
         ("AGENTS.md", "Of no check.\n", 0, ""),
         ("hidden/check.sh", "exit 0\n", 3, "the hidden files hidden have changed since sh hidden/check.sh was run"),
         ("hidden/new.sh", "exit 1\n", 3, "the hidden files hidden have changed since sh hidden/check.sh was run"),
+        ("hidden/__pycache__/check.pyc", "x", 0, ""),
         # What was left is in the record, and is compared with the file of now.
         ("golden.txt", "Be quick.\n", 1, "notes.txt differs from golden.txt in line 1"),
     ],

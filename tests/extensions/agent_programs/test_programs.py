@@ -374,10 +374,10 @@ def test_a_workspace_is_set_up_once_and_without_secrets(project: Project, comman
     project.suite([{"name": name, "input": "x", "expect": checks} for name in ("a", "b")], evaluations=None)
     target = {"agent": "command", "command": look, "workspace": "shop", "env": ["KIND"], "setup": f"sh {command}.sh"}
     project.policy(target=target)
+    cached = project.folder / "cache"
+    secrets = {"OPENAI_API_KEY": "sk-proj-abcdefghij", "GITHUB_TOKEN": "ghs_abcdefghij"}
     for _ in range(2):
-        finished, record = project.evaluate(
-            KIND="known", OPENAI_API_KEY="sk-proj-abcdefghij", GITHUB_TOKEN="ghs_abcdefghij"
-        )
+        finished, record = project.evaluate(KIND="known", XDG_CACHE_HOME=str(cached), **secrets)
         trials = [case.trials[0] for case in record.cases]
         if command == "break":
             words = "the workspace cannot be set up: sh break.sh ended with exit code 4: no such package"
@@ -387,10 +387,15 @@ def test_a_workspace_is_set_up_once_and_without_secrets(project: Project, comman
         assert finished.code == 0, finished.stdout
         assert "KIND" not in (trials[0].turns[0].response or "KIND")
         assert (project.folder / "starts").read_text() == "one\n"
-    project.write("shop/new.txt", "")
     if command == "make":
-        project.evaluate()
+        # An agent that is not confined could have changed it.
+        [made] = cached.rglob("setups/*/made")
+        made.write_text("other")
+        project.evaluate(XDG_CACHE_HOME=str(cached))
         assert (project.folder / "starts").read_text() == "one\none\n"
+        project.write("shop/new.txt", "")
+        project.evaluate(XDG_CACHE_HOME=str(cached))
+        assert (project.folder / "starts").read_text() == "one\none\none\n"
 
 
 GRADER = """
