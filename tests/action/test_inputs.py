@@ -215,6 +215,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "allow_plain_http": False,
         "cluster_insecure": False,
         "codequality": False,
+        "intoto": False,
         "sarif": False,
         "accept_stored": False,
         "html": True,

@@ -20,10 +20,12 @@ WRITTEN = ROOT / "holodeck_action" / "starter" / "evaluate.yml"
 CONFIG = ROOT / ".github" / "zizmor.yml"
 DEPENDABOT = ROOT / ".github" / "dependabot.yml"
 PINS = yaml.safe_load((ROOT / "tests" / "workflows" / "pins.yaml").read_text(encoding="utf-8"))
-PAGES = ("github.md", "baseline.md", "race.md", "traces.md", "results-of-others.md")
+PAGES = ("github.md", "baseline.md", "race.md", "traces.md", "results-of-others.md", "other-reports.md")
 PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 _OTHERS = ("promptfoo", "inspect", "plugin-eval", "deepeval")
-NEEDED = {"race": ("race",), "traces": ("traces",)} | dict.fromkeys(_OTHERS, ("results",))
+NEEDED = {"attest": ("report_formats",), "race": ("race",), "traces": ("traces",)} | dict.fromkeys(
+    _OTHERS, ("results",)
+)
 """The extensions that a workflow needs."""
 EVALUATES = {"contents": "read", "pull-requests": "write", "checks": "write"}
 
@@ -118,6 +120,7 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "permissions"),
     [
+        ("attest.yml", {"contents": "read", "checks": "write", "id-token": "write", "attestations": "write"}),
         ("evaluate-fork.yml", {"contents": "read"}),
         ("publish-fork.yml", {**EVALUATES, "actions": "read"}),
         ("baseline-file.yml", EVALUATES),

@@ -7,6 +7,7 @@ from holodeck_action.seam.manifest import Command, Extension
 EXTENSION = Extension(
     name="reference",
     help="Text scores computed again with the libraries that define them.",
+    needs=("report_formats",),
     commands=(
         Command(
             name="verify",

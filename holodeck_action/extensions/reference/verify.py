@@ -145,9 +145,7 @@ def _composite_scores(composite: Evaluation) -> Iterator[_Score]:
     settings_of_all, numbers_of_all = composite.criteria.settings.get("metrics"), composite.metadata.get("metrics")
     if not isinstance(settings_of_all, list) or not isinstance(numbers_of_all, Mapping):
         return
-    enabled = (
-        settings for settings in settings_of_all if isinstance(settings, Mapping) and settings.get("enabled", True)
-    )
+    enabled = (each for each in settings_of_all if isinstance(each, Mapping) and each.get("enabled", True))
     for settings, (name, numbers) in zip(enabled, numbers_of_all.items(), strict=False):
         if settings.get("metric") in METRICS and isinstance(numbers, Mapping) and numbers.get("score") is not None:
             yield _Score(f"{composite.evaluator_name}, {name}", settings, numbers)
@@ -184,6 +182,4 @@ def _recompute(settings: Mapping[str, Any], response: str, reference: str) -> Ma
 
 
 def _is_equal(recorded: Any, computed: float) -> bool:
-    if isinstance(recorded, bool) or not isinstance(recorded, int | float):
-        return False
-    return math.isclose(recorded, computed, rel_tol=0.0, abs_tol=TOLERANCE)
+    return type(recorded) in (int, float) and math.isclose(recorded, computed, rel_tol=0.0, abs_tol=TOLERANCE)

@@ -1,1 +1,1 @@
-"""Reports for other programs: SARIF, and GitLab's code quality."""
+"""Reports for other programs: SARIF, GitLab's code quality, in-toto."""

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from holodeck_action.seam.manifest import Extension, Format, Option
 
-_HERE = "holodeck_action.extensions.report_formats"
+_FORMATS = tuple(
+    Format(name, text, render=f"holodeck_action.extensions.report_formats.{function}", file=file)
+    for name, text, function, file in (
+        ("codequality", "GitLab's code quality report", "code_quality:code_quality", "report.codequality.json"),
+        ("intoto", "in-toto statement to sign", "statement:intoto", "report.intoto.json"),
+        ("sarif", "SARIF for code scanning", "sarif:sarif", "report.sarif"),
+    )
+)
 
 EXTENSION = Extension(
     name="report_formats",
-    help="Reports for other programs: SARIF, and GitLab's code quality.",
-    formats=(
-        Format(
-            name="codequality",
-            help="GitLab's code quality report",
-            render=f"{_HERE}.code_quality:code_quality",
-            file="report.codequality.json",
-        ),
-        Format(name="sarif", help="SARIF for code scanning", render=f"{_HERE}.sarif:sarif", file="report.sarif"),
-    ),
-    options=(
-        Option("codequality", "Write report.codequality.json, too: GitLab's code quality report.", flag=True),
-        Option("sarif", "Write report.sarif, too: SARIF for code scanning.", flag=True),
-    ),
+    help="Reports for other programs: SARIF, GitLab's code quality, in-toto.",
+    formats=_FORMATS,
+    options=tuple(Option(made.name, f"Write {made.file}, too: {made.help}.", flag=True) for made in _FORMATS),
 )
