@@ -90,7 +90,9 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "DeepEval",
         _has("testCases", "metricsScores"),
-        lambda value, how: deepeval_runs.read_document(convert(value, deepeval_runs.Document), how.file),
+        lambda value, how: deepeval_runs.read_document(
+            convert(value, deepeval_runs.Document), how.file, how.pass_marks
+        ),
     ),
     Format(
         "JUnit XML",

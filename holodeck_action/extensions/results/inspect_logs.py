@@ -14,7 +14,7 @@ from holodeck_action.extensions.results.stored import (
     StoredCheck,
     StoredResults,
     StoredTrial,
-    unit_score,
+    scored_check,
 )
 from holodeck_action.record.facts import Amount, Count
 from holodeck_action.record.record import ToolInvocation, Usage
@@ -295,9 +295,5 @@ def _check(name: str, value: Any, reason: str, marks: Mapping[str, float]) -> St
     if isinstance(value, str) and value in _LETTERS:
         return StoredCheck(name, "score", _LETTERS[value] >= (1.0 if mark is None else mark), _LETTERS[value], reason)
     if isinstance(value, int | float):
-        passed = None if mark is None else value >= mark
-        settings = {} if mark is None else {"pass_at": mark}
-        return StoredCheck(
-            name, "score", passed, unit_score(float(value)), reason, asserts=mark is not None, settings=settings
-        )
+        return scored_check(name, "score", float(value), reason, marks)
     return StoredCheck(name, "score", reason=one_line(f"{value}: {reason}", 300), asserts=False)

@@ -141,6 +141,25 @@ class FormatError(Exception):
     """A file cannot be used; the message is a clause to write after the file's name."""
 
 
+def scored_check(
+    name: str, kind: str, score: float, reason: str, marks: Mapping[str, float], settings: Mapping[str, Any] = {}
+) -> StoredCheck:
+    """Return a check that has a score and no verdict: it passes from its mark on, and without one decides nothing.
+
+    Args:
+        name: name of the metric.
+        kind: see `StoredCheck`.
+        score: the score.
+        reason: see `StoredCheck`.
+        marks: least passing score of a metric, by its name; under the empty name, of all others.
+        settings: see `StoredCheck`.
+    """
+    mark = marks.get(name, marks.get(""))
+    passed = None if mark is None else score >= mark
+    given = settings if mark is None else {**settings, "pass_at": mark}
+    return StoredCheck(name, kind, passed, unit_score(score), reason, asserts=mark is not None, settings=given)
+
+
 def unit_score(value: float | None) -> float | None:
     """Return a score from 0 to 1, or None for any other number."""
     return value if value is not None and 0.0 <= value <= 1.0 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ SAMPLES = {
     "promptfoo JSONL": "promptfoo/every.jsonl",
     "Inspect": "inspect/sums.eval",
     "claude plugin eval": "plugin-eval/aggregate-result.json",
-    "DeepEval": "deepeval/run.json",
+    "DeepEval": "deepeval/every.json",
     "JUnit XML": "junit/pytest.xml",
 }
 """A file of each format, written by the program itself."""
@@ -83,6 +84,15 @@ OUTCOMES = {
     "plugin-eval/aggregate-result.json": {"evals/err": "error", "evals/hang": "error", "evals/second": "skipped"},
     # For DeepEval the metric that raised an error failed.
     "deepeval/run.json": {"hi": "passed", "hola": "failed", "boom": "error"},
+    # Repetitions have other names in the file; what is flaky is shown, and a conversation is one case.
+    "deepeval/every.json": {
+        "test_answers": "passed",
+        "shown only": "passed",
+        "flaky": "informational",
+        "test_judge_is_down": "error",
+        "test_talks": "passed",
+        "no last answer": "failed",
+    },
     "junit/pytest.xml": {
         "test_agent: test_greeting[hi-ok hi]": "passed",
         "test_agent: test_greeting[hola-hola]": "failed",
@@ -94,8 +104,9 @@ OUTCOMES = {
 @pytest.mark.parametrize("sample", OUTCOMES)
 def test_errors_are_no_failures_and_the_number_of_cases_is_needed(shelf: Shelf, sample: str) -> None:
     file = shelf.take(sample)
-    for cases, missing in (("3", {}), ("4", {"missing cases": "error"})):
-        assert shelf.gate(file, "--cases", cases).code == (3 if "plugin" in sample else 1)
+    number = len(OUTCOMES[sample])
+    for cases, missing in ((number, {}), (number + 1, {"missing cases": "error"})):
+        assert shelf.gate(file, "--cases", f"{cases}").code == (3 if "plugin" in sample else 1)
         assert shelf.outcomes() == {**OUTCOMES[sample], **missing}
     assert "how many cases there should be is unknown" in shelf.gate(file).stdout
 
@@ -121,3 +132,24 @@ def test_a_report_without_entities_and_with_all_tests_is_read(shelf: Shelf) -> N
     shelf.project.write("report.xml", skipped)
     assert shelf.gate("report.xml", "--cases", "2").code == 0
     assert shelf.outcomes() == {"a": "informational", "b": "passed"}
+
+
+def test_what_failed_besides_the_metrics_of_deepeval_and_scores_without_verdict_decide(shelf: Shelf) -> None:
+    document = json.loads((DATA / "deepeval" / "every.json").read_text(encoding="utf-8"))
+    for case in document["testCases"][:2]:
+        case |= {"success": False, "expectationsData": {"success": False, "score": 0.0, "reason": "not polite"}}
+    document["testCases"][2]["success"] = False
+    document["testCases"].append({"name": "ungraded", "input": "?", "success": False, "metricsData": []})
+    shelf.project.write("run.json", json.dumps(document))
+    shelf.gate("run.json", "--cases", "7")
+    found = shelf.outcomes()
+    wanted = {"test_answers": "failed", "shown only": "failed", "ungraded": "error"}
+    assert {name: found[name] for name in wanted} == wanted
+    # Without the second repetition of a test, its case is undecided.
+    document["testCases"].pop(1)
+    document["testCases"][0] |= {"success": True, "expectationsData": None}
+    shelf.project.write("run.json", json.dumps({**document, "testPassed": None}))
+    shelf.gate("run.json", "--cases", "6")
+    assert shelf.outcomes()["test_answers"] == "skipped"
+    shelf.gate(shelf.take("deepeval/every.json"), "--cases", "6", "--pass-at", "length=0.8")
+    assert shelf.outcomes()["test_answers"] == "failed"
