@@ -36,6 +36,10 @@ class Range(Struct, frozen=True):
         """Return the minimum and maximum as a string, or a single number if they are equal."""
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
+    def of(self, noun: str) -> str:
+        """Return the numbers with a noun, such as `1 call` or `1 to 3 calls`; `noun` is the singular."""
+        return f"{self} {noun}{'' if self.high == 1 else 's'}"
+
 
 def fewest_trials(suite: Run, case: Case) -> int:
     """Return the smallest number of trials after which a case can be decided."""
@@ -54,11 +58,6 @@ def list_price(model: LLMProvider, prompt: int, completion: int) -> float | None
         part * count / _PER_UNIT for part, count in zip(parts, (prompt, completion), strict=True) if part is not None
     ]
     return math.fsum(costs) if len(costs) == len(parts) else None
-
-
-def pluralize(count: int, singular: str) -> str:
-    """Return the singular of a noun if `count` is 1, else the plural."""
-    return singular if count == 1 else f"{singular}s"
 
 
 QUESTION_TOKENS = 300
@@ -86,6 +85,12 @@ class ModelEstimate(Struct, frozen=True):
     max_tokens: int
     low_usd: float | None
     high_usd: float | None
+
+    def price(self, least: str = "", most: str = "") -> str:
+        """Return a phrase on the list price, with remarks on the minimum and the maximum if it is known."""
+        if self.low_usd is None or self.high_usd is None:
+            return "price unknown"
+        return f"from {format_dollars(self.low_usd)}{least} to {format_dollars(self.high_usd)}{most}"
 
 
 def model_estimate(plan: ModelPlan, calls: Range, prompts: Range, answers: int, longest: int = 0) -> ModelEstimate:
@@ -117,14 +122,10 @@ class JudgingEstimate(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the estimate as one line of text."""
-        parts = " and ".join(
-            f"{judge.calls} {pluralize(judge.calls.high, 'call')} of {one_line(judge.label, 80)}"
-            for judge in self.judges
-        )
-        evaluations = f"{self.evaluations} {pluralize(self.evaluations.high, 'evaluation')}"
+        parts = " and ".join(f"{judge.calls.of('call')} of {one_line(judge.label, 80)}" for judge in self.judges)
         embeds = any(judge.max_tokens == 0 for judge in self.judges)
         kinds = [kind for kind, any_of in (("judges", self._longest), ("embeddings", embeds)) if any_of]
-        words = f"{evaluations} by {' and '.join(kinds)}: about {parts}, {self._price()}"
+        words = f"{self.evaluations.of('evaluation')} by {' and '.join(kinds)}: about {parts}, {self._price()}"
         return f"{words}; calls of fallback models are added if a judge gives no verdict" if self.fallbacks else words
 
     @property
@@ -159,9 +160,7 @@ class Tally(Struct):
     def add(self, times: tuple[int, int], calls: int, prompts: tuple[int, int]) -> None:
         """Add a group of calls several times. `calls` is the number of calls in the group, `prompts` the (minimum,
         maximum) of their prompt tokens in total, and `times` the (minimum, maximum) number of times."""
-        for end in (0, 1):
-            self.calls[end] += times[end] * calls
-            self.prompts[end] += times[end] * prompts[end]
+        self.add_range((times[0] * calls, times[1] * calls), (times[0] * prompts[0], times[1] * prompts[1]))
 
     def add_range(self, calls: tuple[int, int], prompts: tuple[int, int]) -> None:
         """Add calls and their prompt tokens; pairs are minimum and maximum."""

@@ -8,13 +8,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from msgspec import Struct
 
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, format_dollars, text_tokens
 from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.facts import Known
 from holodeck_action.record.judge_probe import JudgeProbe
+from holodeck_action.record.result_files import read_record
+from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.concurrency import concurrency_phrase
 from holodeck_action.run.estimates import (
     JudgingEstimate,
@@ -24,9 +29,9 @@ from holodeck_action.run.estimates import (
     estimate_judges,
     fewest_trials,
     model_estimate,
-    pluralize,
 )
 from holodeck_action.run.loading import redactor_of_loaded
+from holodeck_action.run.options.flags import LAST_RESULTS
 from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.run import Run
 from holodeck_action.seam import registry
@@ -36,6 +41,7 @@ from holodeck_action.targets.factory import describe_target
 from holodeck_action.targets.own_model.own_agent import instructions_of
 from holodeck_action.targets.own_model.runner_settings import longest_answer
 from holodeck_action.targets.own_model.toolbox import PlannedCalls
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 
@@ -92,10 +98,10 @@ def plan_lines(groups: Sequence[Sequence[Run]], seen: Sequence[Mapping[str, Judg
 
 
 def _plan_lines(groups: Sequence[Sequence[Run]], probed: Sequence[Mapping[str, JudgeProbe] | None]) -> Iterator[str]:
-    needed: list[_MinUse] = []
+    needed: list[ModelEstimate] = []
     for group, seen in zip(groups, probed, strict=True):
         first = group[0]
-        together: list[_MinUse] = []
+        together: list[ModelEstimate] = []
         for item in group:
             yield from _suite_lines(item, None if item is not first else seen, together)
         if together:
@@ -106,8 +112,8 @@ def _plan_lines(groups: Sequence[Sequence[Run]], probed: Sequence[Mapping[str, J
     yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, shards)
 
 
-def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[_MinUse]) -> Iterator[str]:
-    """Yield the lines of a suite, and add its minimum use to `needed`."""
+def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[ModelEstimate]) -> Iterator[str]:
+    """Yield the lines of a suite, and add its models to `needed`."""
     place = f"plan: {one_line(item.place, 200)}:"
     online = item.settings.calls.mode != "replay"
     found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
@@ -133,21 +139,11 @@ def _suite_lines(item: Run, seen: Mapping[str, JudgeProbe] | None, needed: list[
     probing = () if seen is None else estimate_probes(item, seen)
     if probing:
         yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
-    if found is not None or judging is not None or playing:
-        models = [*searching, *playing, *probing]
-        if found is not None:
-            models.append(found.model)
-        if judging is not None:
-            models += judging.judges
-        usd = math.fsum(model.low_usd or 0.0 for model in models)
-        needed.append(_MinUse(usd, sum(model.prompt_tokens.low for model in models)))
-
-
-class _MinUse(Struct, frozen=True):
-    """The minimum cost and tokens of a suite's model calls; `usd` covers only models with a known price."""
-
-    usd: float
-    tokens: int
+    needed += [*searching, *playing, *probing]
+    if found is not None:
+        needed.append(found.model)
+    if judging is not None:
+        needed += judging.judges
 
 
 def _planned_estimate(planned: PlannedCalls) -> ModelEstimate:
@@ -157,7 +153,7 @@ def _planned_estimate(planned: PlannedCalls) -> ModelEstimate:
 
 def _search_line(planned: Sequence[PlannedCalls], estimates: Sequence[ModelEstimate]) -> str:
     """Return a phrase for the plan about the model calls for document search."""
-    named = [f"{_shown_label(model)} for {each.purpose}" for each, model in zip(planned, estimates, strict=True)]
+    named = [f"{one_line(model.label, 80)} for {each.purpose}" for each, model in zip(planned, estimates, strict=True)]
     parts = [
         _calls_phrase(model, name, "tokens")
         for each, model, name in zip(planned, estimates, named, strict=True)
@@ -183,16 +179,7 @@ def _models_phrase(estimates: Sequence[ModelEstimate]) -> str:
 
 
 def _calls_phrase(model: ModelEstimate, name: str, tokens: str) -> str:
-    price = "price unknown"
-    if model.low_usd is not None and model.high_usd is not None:
-        price = f"from {format_dollars(model.low_usd)} to {format_dollars(model.high_usd)}"
-    calls = f"{model.calls} {pluralize(model.calls.high, 'call')} of {name}"
-    return f"{calls}, about {model.prompt_tokens} {tokens}, {price}"
-
-
-def _shown_label(model: ModelEstimate) -> str:
-    provider, _, name = model.label.partition("/")
-    return f"{provider}/{one_line(name, 80)}"
+    return f"{model.calls.of('call')} of {name}, about {model.prompt_tokens} {tokens}, {model.price()}"
 
 
 def _confirmation_line(suite: Run) -> str:
@@ -201,8 +188,8 @@ def _confirmation_line(suite: Run) -> str:
     cases = min(confirm.cases, len(suite.own_cases))
     trials = cases * confirm.trials
     return (
-        f"at most {trials:,} further {pluralize(trials, 'trial')}, {confirm.trials} for each of at most {cases:,} "
-        f"{pluralize(cases, 'case')} that got worse (baseline.confirm)"
+        f"at most {count_phrase(trials, 'further trial')}, {confirm.trials} for each of at most "
+        f"{count_phrase(cases, 'case')} that got worse (baseline.confirm)"
     )
 
 
@@ -217,38 +204,52 @@ def _agent_and_judges_line(
 
 
 def _model_words(suite: Run, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
-    cases = f"{len(suite.own_cases):,} {pluralize(len(suite.own_cases), 'case')}"
+    cases = count_phrase(len(suite.own_cases), "case")
     if estimate is None:
         if suite.records_answers and suite.settings.calls.mode == "replay":
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(suite.settings.calls.folder), 200)}"
             )
-        unknown = "calls and price unknown: " if isinstance(suite.target, AddedTarget) else "no model calls: "
-        calls = "" if has_calls else unknown
+        calls = "" if has_calls else "no model calls: "
+        if isinstance(suite.target, AddedTarget):
+            calls = f"calls unknown, {_earlier_price(suite)}: "
         return f"{cases}, {calls}{one_line(describe_target(suite.target), 200)} answers"
     model = estimate.model
-    line = (
-        f"{cases}, {estimate.trials} {pluralize(estimate.trials.high, 'trial')}: at least {model.calls.low:,} "
-        f"{pluralize(model.calls.low, 'call')} of {_shown_label(model)}, "
-        f"about {model.prompt_tokens} prompt tokens, "
-    )
-    if model.low_usd is None or model.high_usd is None:
-        return f"{line}price unknown"
+    price = model.price(" (answers empty, no calls of tools)", f" (answers of {model.max_tokens:,} tokens)")
     return (
-        f"{line}from {format_dollars(model.low_usd)} (answers empty, no calls of tools) "
-        f"to {format_dollars(model.high_usd)} (answers of {model.max_tokens:,} tokens)"
+        f"{cases}, {estimate.trials.of('trial')}: at least {count_phrase(model.calls.low, 'call')} of "
+        f"{one_line(model.label, 80)}, about {model.prompt_tokens} prompt tokens, {price}"
     )
+
+
+def _earlier_price(suite: Run) -> str:
+    """Return a phrase on the price of a suite's trials by the cost of its base's, or else of those in the results
+    folder."""
+    record = suite.base_record
+    with suppress(RecordError):
+        record = record or read_record(suite.flags.output_dir or GivenPath(LAST_RESULTS.parent, suite.context.cwd))
+    wanted = suite.suite.name, describe_target(suite.target)
+    if record is None or (record.suite.name, record.provenance.target) != wanted:
+        return "price unknown"
+    done = [trial for case in record.cases for trial in case.all_trials if trial.error is None]
+    costs = [turn.cost_usd for trial in done for turn in trial.turns]
+    known = [cost.value for cost in costs if isinstance(cost, Known)]
+    if not known or len(known) < len(costs):
+        return "price unknown"
+    planned, each = sum(case.repeat for case in suite.own_cases), math.fsum(known) / len(done)
+    trials = f"{count_phrase(planned, 'trial')}, {format_dollars(each)} each in an earlier run"
+    return f"price about {format_dollars(planned * each)} ({trials})"
 
 
 def _budget_lines(
-    owner: str, usd: float | None, tokens: int | None, min_uses: Sequence[_MinUse], shard_count: int
+    owner: str, usd: float | None, tokens: int | None, models: Sequence[ModelEstimate], shard_count: int
 ) -> Iterator[str]:
     shared = "" if shard_count == 1 else f", of which this shard has 1/{shard_count}"
     if usd is not None:
-        enough = _too_low_warning(usd / shard_count, [least.usd for least in min_uses])
+        enough = _too_low_warning(usd / shard_count, [model.low_usd or 0.0 for model in models])
         yield f"budget {owner}: {format_dollars(usd)}{shared}{enough}"
     if tokens is not None:
-        enough = _too_low_warning(tokens // shard_count, [least.tokens for least in min_uses])
+        enough = _too_low_warning(tokens // shard_count, [model.prompt_tokens.low for model in models])
         yield f"budget {owner}: {tokens:,} tokens{shared}{enough}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -30,6 +30,7 @@ from holodeck_action.run.options.settings import Settings
 from holodeck_action.run.preflight import metric_class_problems, model_problems
 from holodeck_action.run.run import Run, StoredRun
 from holodeck_action.run.trial_plans import TrialKey
+from holodeck_action.run.used_files import file_digest
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem
@@ -43,17 +44,20 @@ def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> S
     """Find the cases of a suite in the record of a results file, whose path is `path`.
 
     Raises:
-        ConfigurationError: a case of the record is not in the suite, or has a different question or expectation there.
+        ConfigurationError: a case of the record is not in the suite, or has a different question or expectation there,
+            or a file that it attaches has changed.
     """
     suite, redactor = loaded.suite, Redactor(secrets_of(loaded.suite, loaded.environ))
     known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
     record = results.record
+    attached = {} if record.run.closure is None else record.run.closure.attached
+    changed = {name for name, digest in attached.items() if file_digest(suite.checkout, name) != digest}
     chosen: dict[str, Case] = {}
     trials = KeptTrials[TrialKey, TrialRecord](TrialRecord)
     problems: list[str] = []
     for stored in record.cases:
         case = known.get(stored.id)
-        problem = _mismatch(stored, case)
+        problem = _mismatch(stored, case, changed)
         if problem is not None or case is None:
             problems.append(f"{path}: case {stored.id!r}: {problem}")
             continue
@@ -72,7 +76,7 @@ def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> S
     )
 
 
-def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
+def _mismatch(stored: CaseRecord, case: Case | None, changed_files: Set[str]) -> str | None:
     if case is None:
         return "it is no longer in the suite; run the suite again, or give the suite that was run"
     if case.content_hash != stored.content_hash:
@@ -80,17 +84,18 @@ def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
             f"its input or expectations have changed in the suite ({case.mark}), so its stored answers do not "
             "fit; run it again"
         )
+    changed = [file.path for turn in case.turns for file in turn.files if file.path in changed_files]
+    if changed:
+        return f"its file {changed[0]} has changed, so its stored answers do not fit; run it again"
     if any(
         [turn.index for turn in trial.turns] != [turn.index for turn in _recorded_turns(case, trial)]
         for trial in stored.all_trials
     ):
         return "its trials do not have the turns of the case; the record was edited"
-    indexes = [trial.index for trial in stored.trials]
-    more = [trial.index for trial in stored.confirmation]
     if (
-        len({*indexes, *more}) < len(indexes) + len(more)
-        or not all(0 <= index < stored.repeat for index in indexes)
-        or not all(index >= stored.repeat for index in more)
+        len({trial.index for trial in stored.all_trials}) < len(stored.all_trials)
+        or not all(0 <= trial.index < stored.repeat for trial in stored.trials)
+        or any(trial.index < stored.repeat for trial in stored.confirmation)
     ):
         return "the indexes of its trials are not those of a run; the record was edited"
     return None

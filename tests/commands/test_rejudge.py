@@ -333,11 +333,14 @@ def test_texts_of_files_come_from_the_record(shop: Shop) -> None:
     finished, record = shop.run()
     assert finished.code == 0, finished.stdout + finished.stderr
     notes.write_text("other notes")
+    refused = shop.refused()
+    assert (refused.code, "its file notes.txt has changed" in refused.stderr) == (2, True)
+    notes.write_text("the notes of the case")
     finished, again = shop.rejudge()
     assert finished.code == 0, finished.stdout + finished.stderr
     assert "the notes of the case" in shop.asked("judge")[-1].text
     assert canonical_cases(again) == canonical_cases(record)
-    # Nobody had looked at the file: its text of now may not be the one of then.
+    # Nobody had read the text of the file.
     shop.suite(GEVAL, cases=cases)
     shop.run()
     shop.suite(with_context, cases=cases)

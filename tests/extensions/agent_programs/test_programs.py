@@ -447,7 +447,11 @@ def test_costs_are_told_priced_or_refused(project: Project) -> None:
     limited = project.run("run", "-o", "out", "--max-cost-usd", "5", **install(project, "codex"))
     assert notice not in limited.stdout + limited.stderr
     planned = project.run("run", "--dry-run", **install(project, "codex"))
-    assert "1 case, calls and price unknown: agent:codex:gpt-4o answers" in planned.stdout + planned.stderr
+    each = f"${usage.cost_usd:.4f}"
+    price = f"price about {each} (1 trial, {each} each in an earlier run)"
+    assert "1 case, calls unknown, price unknown: agent:codex:gpt-4o answers" in planned.stdout
+    planned = project.run("run", "--dry-run", "-o", "out", **install(project, "codex"))
+    assert f"1 case, calls unknown, {price}: agent:codex:gpt-4o answers" in planned.stdout
     project.policy(target={"agent": "copilot"}, gates={"max_cost_usd": 1, "max_total_tokens": 10})
     refused = project.run("run", **install(project, "copilot"))
     assert refused.code == 2
