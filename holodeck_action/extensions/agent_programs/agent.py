@@ -189,8 +189,20 @@ class AgentProgram(Agent):
         """Return a file of the checkout or of this program that was changed since the run began; None if none was."""
         return None if self._guard is None else self._guard.changed()
 
+    def launch(self, folder: Path, session: str | None = None) -> Launch:
+        """Return a start of the program in the folder of a trial."""
+        return Launch(
+            model=self.target.model,
+            workspace=folder / "workspace",
+            home=folder / "home",
+            shared=self.shared,
+            session=session,
+            options=self.target.options,
+            environ=self.machine.environ,
+        )
+
     def _prepare(self, folder: Path) -> Snapshot:
-        self.machine.make_folders(folder, self.adapter)
+        self.machine.make_folders(folder, self.adapter, self.launch(folder))
         if self.fixture is not None:
             copy_folder(self.fixture, folder / "workspace", any_links=self.target.setup is not None)
         if not self.replays:
@@ -265,15 +277,7 @@ class AgentSession(Session):
     async def _start(self, turn: Turn) -> PlayedTurn:
         """Start the program, and wait for its end."""
         agent = self._agent
-        launch = Launch(
-            model=agent.target.model,
-            workspace=self.workspace,
-            home=self._folder / "home",
-            shared=agent.shared,
-            session=self._session,
-            options=agent.target.options,
-            environ=agent.machine.environ,
-        )
+        launch = agent.launch(self._folder, self._session)
         started = time.monotonic()
         if self._running is not None:
             self._running.close()
@@ -382,10 +386,10 @@ class AgentSession(Session):
 
     def _of_turn(self, trajectory: Trajectory) -> Trajectory:
         """Return the trajectory with the tokens and the cost of this turn instead of the session's."""
-        tokens, cost = trajectory.tokens, trajectory.cost_usd
-        if tokens is not None and self._used is not None and self._agent.adapter.totals_tokens:
+        tokens, cost, totals = trajectory.tokens, trajectory.cost_usd, self._agent.adapter.totals
+        if tokens is not None and self._used is not None and "tokens" in totals:
             trajectory = replace(trajectory, tokens=tokens.since(self._used))
-        if cost is not None and self._cost_usd is not None:
+        if cost is not None and self._cost_usd is not None and "cost" in totals:
             trajectory = replace(trajectory, cost_usd=max(0.0, cost - self._cost_usd))
         self._used, self._cost_usd = tokens or self._used, cost if cost is not None else self._cost_usd
         return trajectory

@@ -63,7 +63,7 @@ def build_agent(
             raise TargetError(f"the workspace {excerpt(target.workspace)} is not a folder")
     check_suite(adapter, suite.cases)
     git = program_outside("git", environ.get("PATH", ""), Path(checkout.root_paths[0]))
-    machine = Machine(program, git, chosen(environ, *adapter.passes, *target.env), code)
+    machine = Machine(program, git, chosen(environ, *adapter.keys(target.model), *target.env), code)
     turns = None
     if recording is not None:
         turns = RecordedTurns(recording, target, "" if fixture is None else tree_digest(fixture))

@@ -95,9 +95,10 @@ def choose_confinement(
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder, "place")
             place.mkdir()
-            found.give(place)
             tried = found.wrap([*_TRIES, program, str(place)], [place])
             try:
+                # In a user namespace, root may not know the other user.
+                found.give(place)
                 ended = run_program(tried, {"PATH": os.defpath}, code=code, timeout_s=_LIMIT_S, max_bytes=10_000)
             except (ProgramError, OSError):
                 continue

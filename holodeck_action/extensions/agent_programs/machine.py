@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Container, Mapping, Sequence
@@ -49,10 +50,13 @@ class Machine(Struct, frozen=True):
         """The environment of Git, without HOME."""
         return {**_CLEAN_GIT, "PATH": self.environ.get("PATH", os.defpath)}
 
-    def make_folders(self, folder: Path, adapter: Adapter) -> None:
-        """Make the folders of a trial: the workspace, a home, and one for temporary files."""
-        for name in ("workspace", f"home/.{adapter.name}", "tmp"):
-            (folder / name).mkdir(parents=True)
+    def make_folders(self, folder: Path, adapter: Adapter, launch: Launch) -> None:
+        """Make the folders of a trial: the workspace, a home with the program's settings, one for temporary files."""
+        own = launch.home / f".{adapter.name}"
+        for place in (launch.workspace, own, folder / "tmp"):
+            place.mkdir(parents=True)
+        for name, value in adapter.settings(launch).items():
+            write_new(own / name, [json.dumps(value).encode()])
 
     def commit_workspace(self, folder: Path, *, everything: bool) -> None:
         """Make the workspace of a trial a repository, which stops the search for instructions and skills in parents.
@@ -122,7 +126,8 @@ class Machine(Struct, frozen=True):
         place = str(folder)
         environ = {"PATH": self.environ.get("PATH", os.defpath), "HOME": place, "XDG_CACHE_HOME": place}
         self.confinement.give(folder)
-        command = self.confinement.wrap([self.program, "--version"], [folder])
+        # Some print it to standard error.
+        command = self.confinement.wrap(["/bin/sh", "-c", 'exec "$0" --version 2>&1', self.program], [folder])
         try:
             printed = run_program(
                 command, environ, code=self.code, timeout_s=_VERSION_S, max_bytes=10_000, folder=folder

@@ -27,7 +27,7 @@ _PATHS, _CONTENTS = ("file_path", "filePath", "path"), ("content", "file_text")
 
 class Step(NamedTuple):
     """What the model does: `text`, `call`, `max` (a text that is cut at the token limit), `status` (an HTTP status),
-    `cut` (a broken stream) or `hang` (no answer)."""
+    `cut` (a stream that breaks after the text, or before the first word) or `hang` (no answer)."""
 
     kind: str
     text: str = ""
@@ -155,13 +155,14 @@ class _Handler(BaseHTTPRequestHandler):
         return step.kind in ("status", "hang")
 
     def _stream(self, step: Step, events: list[Json], *, named: bool) -> None:
-        """Send events; a cut stream ends after the first."""
+        """Send events; a cut stream ends after its text, the third event of those with names, else the second."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        for event in events[:2] if step.kind == "cut" else events:
+        begun = 1 + named + bool(step.text)
+        for event in events[:begun] if step.kind == "cut" else events:
             name = f"event: {event['type']}\n" if named else ""
             self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
             self.wfile.flush()
@@ -231,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
             {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
             {**chunk, "choices": [], "usage": usage},
         ]
-        self._stream(step, events[:1] if step.kind == "cut" else events, named=False)
+        self._stream(step, events, named=False)
 
     def _messages(self, body: Json) -> None:
         tools = {each["name"]: each.get("input_schema", {}) for each in body.get("tools", [])}

@@ -44,12 +44,12 @@ async def check_program(machine: Machine, adapter: Adapter, folder: Path, shared
     missing = [name for name in adapter.needs if shutil.which(name, path=path) is None]
     if missing:
         return f"{adapter.program} needs {' and '.join(missing)} on the PATH"
-    machine.make_folders(folder, adapter)
     workspace = folder / "workspace"
     try:
         with serving(lambda request: work(request, request.scenario()[1], str(workspace))) as address:
             environ = {**offline(machine.environ), **adapter.scripted(address, _KEY)}
             launch = Launch(adapter.scripted_model, workspace, folder / "home", shared, None, {}, environ)
+            machine.make_folders(folder, adapter, launch)
             run = machine.start(adapter, launch, folder, _PROMPT, _MOST_BYTES)
             try:
                 async with asyncio.timeout(_LIMIT_S):

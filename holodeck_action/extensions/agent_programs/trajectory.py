@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+Event = Mapping[str, Any]
+"""One line of a program's stream."""
 How = Literal["completed", "cut_off", "agent", "infrastructure"]
 """How a turn ended: with an answer, at a token limit, by the agent's own fault, or by that of a service it needs."""
 
@@ -22,6 +24,21 @@ COMPLETED = Ended("completed")
 NO_END = Ended("infrastructure", "ended without its last event, so it is unknown whether it had finished")
 
 OTHER_SESSION = Ended("infrastructure", "continued another session than that of the turn before")
+
+
+def answered(text: str) -> Ended:
+    """Return the end of a turn that nothing cut; without a text, it is an error."""
+    return COMPLETED if text.strip() else Ended("infrastructure", "ended without a last message")
+
+
+def cut_off(said: str = "") -> Ended:
+    """Return the end of a turn at a token limit; `said` is the program's own sentence about it."""
+    return Ended("cut_off", f"stopped at its token limit{said and ': '}{said}")
+
+
+def failed(said: str | None, otherwise: str) -> Ended:
+    """Return the end of a turn with an error of a service; `otherwise` is its name if the program says nothing."""
+    return Ended("infrastructure", f"ended with an error: {first_line(said or '') or otherwise}")
 
 
 class Call(Struct, frozen=True):
@@ -68,18 +85,41 @@ class Tokens(Struct, frozen=True):
         )
 
 
+def sum_tokens(
+    usages: Iterable[Event], prompt: Sequence[str], cached: str, completion: Sequence[str], reasoning: str = ""
+) -> Tokens | None:
+    """Return the tokens of several reports; None if they have no tokens of prompts.
+
+    Args:
+        usages: the reports.
+        prompt: dotted paths of the tokens of prompts, which are added up; so are those of `completion`.
+        cached: the path of those that came from the cache.
+        completion: the paths of the tokens of answers, with reasoning.
+        reasoning: the path of those of reasoning; unknown if no report has it.
+    """
+    found = [*usages]
+
+    def total(*paths: str) -> int:
+        return sum(count_at(usage, *path.split(".")) for usage in found for path in paths)
+
+    is_known = any(value_at(usage, *reasoning.split(".")) is not None for usage in found)
+    tokens = Tokens(total(*prompt), total(cached), total(*completion), total(reasoning) if is_known else None)
+    return tokens if tokens.prompt else None
+
+
 class Trajectory(Struct, frozen=True):
     """One turn of a program.
 
     Attributes:
         text: the last message of the agent.
         ended: how the turn ended.
-        calls: the calls of tools, in order; None if the program does not report it them.
+        calls: the calls of tools, in order; None if the program does not report them.
         session: id with which the next turn continues; None if the stream has none.
         model: name of the model; None if the stream does not report it.
         version: version of the program; None if the stream does not report it.
         tokens: tokens of the turn, or of the session so far if the adapter says so; None if the stream has none.
-        cost_usd: cost as the program tells it, of the session so far; None if it tells none.
+        cost_usd: cost as the program tells it, of the turn, or of the session so far if the adapter says so; None if it
+            tells none.
         skills: names of the skills that the program offered to the model; None if the stream does not report it.
     """
 
@@ -94,8 +134,14 @@ class Trajectory(Struct, frozen=True):
     skills: tuple[str, ...] | None = None
 
 
-Event = Mapping[str, Any]
-"""One line of a program's stream."""
+def of_type(events: Iterable[Event], kind: str) -> list[Event]:
+    """Return the events of a type."""
+    return [event for event in events if event.get("type") == kind]
+
+
+def last_of(events: Sequence[Event], kind: str) -> Event | None:
+    """Return the last event if it has a type; None if the stream ended otherwise."""
+    return events[-1] if events and events[-1].get("type") == kind else None
 
 
 def mapping_at(event: Any, *path: str) -> Mapping[str, Any]:
@@ -127,6 +173,13 @@ def items_at(event: Any, *path: str) -> Iterable[Mapping[str, Any]]:
     """Return the objects in the list at a path of keys; nothing if there is none."""
     found = value_at(event, *path)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, Sequence) else []
+
+
+def joined_text(content: Any) -> str:
+    """Return a text, or the texts of the parts in a list."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text_at(part, "text") or "" for part in items_at({"parts": content}, "parts"))
 
 
 def first_line(text: str) -> str:

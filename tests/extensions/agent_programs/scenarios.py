@@ -3,8 +3,8 @@
 The last `SCN=name` of the prompt chooses the behaviour, and the number of tool results after it is the step:
 `work` writes notes.txt, shows it and answers; `fail` runs a command that ends with 3 and answers; `say` answers;
 `skill` uses the skill `greeter`; `key` prints a word if commands do not have the provider's key; a number is that
-status; `w500` writes first; `cut` and `wcut` break the stream; `max` stops at the token limit; `empty` says nothing;
-`hang` never answers.
+status; `w500` writes first; `cut` and `wcut` break the stream, `half` and `whalf` within the answer; `max` stops at the
+token limit; `empty` says nothing; `hang` never answers.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def decide(request: Request) -> Step:
         return Step("status", kind)
     if kind in ("cut", "hang"):
         return Step(kind)
+    if kind == "half":
+        return Step("cut", "Half an answer, and")
     if name == "max":
         return Step("max", "cut off by the limit")
     return Step("text", {"empty": "", "fail": "Two steps failed."}.get(name, "Just an answer."))

@@ -16,7 +16,8 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 
 STREAMS = Path(__file__).parent / "streams"
-PROGRAMS = ("claude", "codex", "copilot")
+PROGRAMS = ("claude", "codex", "copilot", "pi")
+MODELS = {"pi": "openai/scripted"}
 DONE = "Finished: wrote notes.txt and ran one command."
 ENDS = {
     "work": "",
@@ -66,7 +67,7 @@ def run(project: Project, program: str, *scenarios: str, **target: Any) -> tuple
         [{"name": name, "input": f"Do it. SCN={name}"} for name in scenarios],
         [{"type": "contains", "value": "e"}],
     )
-    project.policy(target={"agent": program, "self_check": False, **target})
+    project.policy(target={"agent": program, "model": MODELS.get(program), "self_check": False, **target})
     finished, record = project.evaluate(**environ)
     return finished.code, record, finished.stdout + finished.stderr
 
@@ -131,7 +132,7 @@ def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program
     changed = turn.metadata["workspace"]["changed"]
     assert [(each["path"], each["change"], each["added_lines"]) for each in changed] == [("notes.txt", "added", 1)]
     assert "+hello from the fake" in turn.metadata["workspace"]["difference"]
-    assert record.provenance.target == f"agent:{program}"
+    assert record.provenance.target.split(":")[:2] == ["agent", program]
     assert not (project.folder / "shop" / "notes.txt").exists()
 
 

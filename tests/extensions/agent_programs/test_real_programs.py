@@ -24,6 +24,7 @@ TARGETS: dict[str, dict[str, Any]] = {
         "options": {f"model_providers.job.{kind}_max_retries": "1" for kind in ("request", "stream")},
     },
     "copilot": {"model": "scripted"},
+    "pi": {"model": "openai/scripted"},
 }
 SCENARIOS = {
     "work": "",
@@ -34,6 +35,8 @@ SCENARIOS = {
     "w500": "infrastructure_error",
     "cut": "infrastructure_error",
     "wcut": "infrastructure_error",
+    "half": "infrastructure_error",
+    "whalf": "infrastructure_error",
     "empty": "infrastructure_error",
     "max": "cut_off",
     "hang": "timeout",

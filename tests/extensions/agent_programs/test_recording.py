@@ -12,7 +12,7 @@ import pytest
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
 from tests.commands.test_against import records
-from tests.extensions.agent_programs.test_programs import DONE, PROGRAMS, install
+from tests.extensions.agent_programs.test_programs import DONE, MODELS, PROGRAMS, install
 from tests.github.repositories import commit, repository, responses
 
 CHECKS: list[dict[str, Any]] = [
@@ -26,7 +26,7 @@ CHECKS: list[dict[str, Any]] = [
 def write(project: Project, program: str, prompt: str = "Do it. SCN=work", **target: Any) -> None:
     case = {"name": "notes", "turns": [{"input": prompt, "expect": CHECKS}, {"input": "Again. SCN=work"}]}
     project.suite([case], [{"type": "contains", "value": "e"}])
-    project.policy(target={"agent": program, "workspace": "shop", **target})
+    project.policy(target={"agent": program, "model": MODELS.get(program), "workspace": "shop", **target})
 
 
 def canonical(project: Project) -> str:

@@ -8,6 +8,7 @@ from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
 from holodeck_action.extensions.agent_programs.adapters.claude import Claude
 from holodeck_action.extensions.agent_programs.adapters.codex import Codex
 from holodeck_action.extensions.agent_programs.adapters.copilot import Copilot
+from holodeck_action.extensions.agent_programs.adapters.pi import Pi
 
-ADAPTERS: Mapping[str, type[Adapter]] = {made.name: made for made in (Claude, Codex, Copilot)}
+ADAPTERS: Mapping[str, type[Adapter]] = {made.name: made for made in (Claude, Codex, Copilot, Pi)}
 """The adapters by the value of `agent`."""

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
-from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch, written_options
+from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
 from holodeck_action.extensions.agent_programs.trajectory import (
-    COMPLETED,
     NO_END,
     Call,
     Ended,
     Event,
-    Tokens,
     Trajectory,
-    count_at,
+    answered,
+    cut_off,
+    failed,
     first_line,
     items_at,
+    joined_text,
+    last_of,
     mapping_at,
+    of_type,
+    sum_tokens,
     text_at,
     value_at,
 )
 from holodeck_action.suite.model.named_models import NAMED
-
-_EXIT = "Exit code "
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 
 class Claude(Adapter):
@@ -31,108 +35,78 @@ class Claude(Adapter):
     name = "claude"
     program = "claude"
     passes = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
-    shell = "Bash"
     way = "npm install -g @anthropic-ai/claude-code"
+    flags = (
+        *("-p", "--output-format", "stream-json", "--verbose"),
+        *("--permission-mode", "bypassPermissions", "--strict-mcp-config"),
+    )
+    folder_variable = "CLAUDE_CONFIG_DIR"
+    switches: ClassVar[Mapping[str, str]] = {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        # Without it, root must answer questions before each command.
+        "IS_SANDBOX": "1",
+    }
+    server: ClassVar[Mapping[str, str]] = {"ANTHROPIC_BASE_URL": "{address}", "ANTHROPIC_API_KEY": "{key}"}
+    shell = "Bash"
+    exit_words = lazy_pattern(r"(?m)Exit code (\d+)$")
+    totals = ("cost",)
     skill_tools = ("skill",)
     scripted_model = NAMED["anthropic"][0]
-
-    def arguments(self, launch: Launch) -> Sequence[str]:
-        """Return the arguments after the program's name."""
-        return [
-            *("-p", "--output-format", "stream-json", "--verbose"),
-            *("--permission-mode", "bypassPermissions", "--strict-mcp-config"),
-            *(("--model", launch.model) if launch.model else ()),
-            *(("--resume", launch.session) if launch.session else ()),
-            *written_options(launch.options),
-        ]
-
-    def environ(self, launch: Launch) -> Mapping[str, str]:
-        """Return variables in addition to the common ones."""
-        return {
-            "CLAUDE_CONFIG_DIR": str(launch.home / ".claude"),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            # Without it, root must answer questions before each command.
-            "IS_SANDBOX": "1",
-        }
-
-    def scripted(self, address: str, key: str) -> Mapping[str, str]:
-        """Return the variables with which the program calls another server."""
-        return {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": key}
 
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that a stream tells."""
         start: Event = next((event for event in events if event.get("subtype") == "init"), {})
-        last = events[-1] if events and events[-1].get("type") == "result" else None
-        skills = value_at(start, "skills")
-        usage = mapping_at(last, "usage")
-        cached, written = (count_at(usage, f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
-        reasoning = mapping_at(usage, "output_tokens_details")
-        tokens = Tokens(
-            count_at(usage, "input_tokens") + cached + written,
+        last = last_of(events, "result")
+        skills, cost = value_at(start, "skills"), value_at(last, "total_cost_usd")
+        cached, written = (f"cache_{kind}_input_tokens" for kind in ("read", "creation"))
+        tokens = sum_tokens(
+            [mapping_at(last, "usage")],
+            ["input_tokens", cached, written],
             cached,
-            count_at(usage, "output_tokens"),
-            count_at(reasoning, "thinking_tokens") if reasoning else None,
+            ["output_tokens"],
+            "output_tokens_details.thinking_tokens",
         )
-        cost = value_at(last, "total_cost_usd")
         return Trajectory(
-            text=(text_at(last, "result") or "") if last else "",
+            text=text_at(last, "result") or "",
             ended=NO_END if last is None else _ended(last),
-            calls=tuple(_calls(events)),
+            calls=tuple(self.calls(events)),
             session=text_at(start, "session_id"),
             model=text_at(start, "model"),
             version=text_at(start, "claude_code_version"),
-            tokens=tokens if tokens.prompt else None,
-            cost_usd=float(cost) if isinstance(cost, int | float) and tokens.prompt else None,
+            tokens=tokens,
+            cost_usd=float(cost) if isinstance(cost, int | float) and tokens else None,
             skills=tuple(map(str, skills)) if isinstance(skills, list) else None,
         )
+
+    def calls(self, events: Sequence[Event]) -> Iterator[Call]:
+        """Yield the calls of a stream; one without a result has none."""
+        parts = [part for event in of_type(events, "user") for part in items_at(event, "message", "content")]
+        results = {text_at(part, "tool_use_id"): part for part in of_type(parts, "tool_result")}
+        for event in of_type(events, "assistant"):
+            for part in of_type(items_at(event, "message", "content"), "tool_use"):
+                name, args = text_at(part, "name") or "", mapping_at(part, "input")
+                answer = results.get(text_at(part, "id"))
+                if answer is None:
+                    yield Call(name, args)
+                else:
+                    text = joined_text(answer.get("content"))
+                    yield self.call(name, args, text, failed=answer.get("is_error") is True)
 
 
 def _ended(last: Event) -> Ended:
     said = first_line(text_at(last, "result") or "; ".join(map(str, value_at(last, "errors") or ())))
     if last.get("stop_reason") == "max_tokens" or "output token maximum" in said:
-        return Ended("cut_off", f"stopped at its token limit: {said}")
+        return cut_off(said)
     if last.get("stop_reason") == "refusal":
         return Ended("agent", f"was refused by the model's provider: {said}")
     subtype = str(last.get("subtype"))
     if subtype.startswith("error_max"):
         return Ended("agent", f"stopped at a limit of its own ({subtype}): {said}")
     if subtype != "success" or last.get("is_error") is not False or last.get("terminal_reason") != "completed":
-        return Ended("infrastructure", f"ended with an error: {said or subtype}")
+        return failed(said, subtype)
     denied = next((text_at(each, "tool_name") for each in items_at(last, "permission_denials")), None)
     if denied is not None:
         return Ended("infrastructure", f"was refused the tool {denied} by its permissions")
     # Its stream looks the same after a connection that broke.
-    return COMPLETED if said else Ended("infrastructure", "ended without a last message")
-
-
-def _calls(events: Sequence[Event]) -> Iterator[Call]:
-    results = {
-        text_at(part, "tool_use_id"): part
-        for event in events
-        if event.get("type") == "user"
-        for part in items_at(event, "message", "content")
-        if part.get("type") == "tool_result"
-    }
-    for event in events:
-        if event.get("type") != "assistant":
-            continue
-        for part in items_at(event, "message", "content"):
-            if part.get("type") == "tool_use":
-                yield _call(part, results.get(text_at(part, "id")))
-
-
-def _call(part: Event, answer: Event | None) -> Call:
-    name, args = text_at(part, "name") or "", mapping_at(part, "input")
-    if answer is None:
-        return Call(name, args)
-    said = answer.get("content")
-    text = (
-        said
-        if isinstance(said, str)
-        else "\n".join(text_at(each, "text") or "" for each in items_at(answer, "content"))
-    )
-    failed = answer.get("is_error") is True
-    code = first_line(text).removeprefix(_EXIT) if failed and text.startswith(_EXIT) else ""
-    exit_code = int(code) if code.isdecimal() else 0 if name == "Bash" and not failed else None
-    return Call(name, args, text, first_line(text) if failed else None, exit_code)
+    return answered(said)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch
+from holodeck_action.extensions.agent_programs.adapters.adapter import OPENAI_SERVER, Adapter, Launch
 from holodeck_action.extensions.agent_programs.trajectory import (
-    COMPLETED,
     NO_END,
     Call,
     Ended,
     Event,
-    Tokens,
     Trajectory,
+    answered,
     count_at,
+    cut_off,
+    failed,
     first_line,
-    items_at,
+    joined_text,
+    last_of,
     mapping_at,
+    of_type,
+    sum_tokens,
     text_at,
     value_at,
 )
@@ -40,10 +44,13 @@ class Codex(Adapter):
     name = "codex"
     program = "codex"
     passes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY")
-    shell = "command_execution"
     way = "npm install -g @openai/codex"
+    # A folder that the program demands to exist, and not to be below TMPDIR.
+    folder_variable = "CODEX_HOME"
+    server = OPENAI_SERVER
+    shell = "command_execution"
     tells_version = True
-    totals_tokens = True
+    totals = ("tokens",)
 
     def arguments(self, launch: Launch) -> Sequence[str]:
         """Return the arguments after the program's name."""
@@ -65,48 +72,34 @@ class Codex(Adapter):
             *(part for name, value in settings.items() for part in ("-c", f"{name}={value}")),
         ]
 
-    def environ(self, launch: Launch) -> Mapping[str, str]:
-        """Return variables in addition to the common ones."""
-        # A folder that the program demands to exist, and not to be below TMPDIR.
-        return {"CODEX_HOME": str(launch.home / ".codex")}
-
-    def scripted(self, address: str, key: str) -> Mapping[str, str]:
-        """Return the variables with which the program calls another server."""
-        return {"OPENAI_BASE_URL": f"{address}/v1", "OPENAI_API_KEY": key}
-
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that a stream tells."""
-        items = [mapping_at(event, "item") for event in events if event.get("type") == "item.completed"]
-        texts = [text_at(item, "text") or "" for item in items if item.get("type") == "agent_message"]
-        usage: Event = next(
-            (mapping_at(event, "usage") for event in events if event.get("type") == "turn.completed"), {}
+        items = [mapping_at(event, "item") for event in of_type(events, "item.completed")]
+        texts = [text_at(item, "text") or "" for item in of_type(items, "agent_message")]
+        tokens = sum_tokens(
+            [mapping_at(event, "usage") for event in of_type(events, "turn.completed")[:1]],
+            ["input_tokens"],
+            "cached_input_tokens",
+            ["output_tokens"],
+            "reasoning_output_tokens",
         )
-        tokens = Tokens(
-            count_at(usage, "input_tokens"),
-            count_at(usage, "cached_input_tokens"),
-            count_at(usage, "output_tokens"),
-            count_at(usage, "reasoning_output_tokens"),
-        )
-        started: Event = next((event for event in events if event.get("type") == "thread.started"), {})
+        text = texts[-1] if texts else ""
         return Trajectory(
-            text=texts[-1] if texts else "",
-            ended=_ended(events, texts[-1] if texts else ""),
+            text=text,
+            ended=_ended(events, text),
             calls=tuple(_calls(events)),
-            session=text_at(started, "thread_id"),
-            tokens=tokens if tokens.prompt else None,
+            session=next((text_at(event, "thread_id") for event in of_type(events, "thread.started")), None),
+            tokens=tokens,
         )
 
 
 def _ended(events: Sequence[Event], text: str) -> Ended:
-    last: Event = events[-1] if events else {}
-    if last.get("type") == "turn.failed":
-        said = first_line(text_at(last, "error", "message") or "")
-        if "max_output_tokens" in said:
-            return Ended("cut_off", f"stopped at its token limit: {said}")
-        return Ended("infrastructure", f"ended with an error: {said or 'turn.failed'}")
-    if last.get("type") != "turn.completed":
-        return NO_END
-    return COMPLETED if text.strip() else Ended("infrastructure", "ended without a last message")
+    said = text_at(last_of(events, "turn.failed"), "error", "message") or ""
+    if "max_output_tokens" in said:
+        return cut_off(first_line(said))
+    if last_of(events, "turn.failed") is not None:
+        return failed(said, "turn.failed")
+    return NO_END if last_of(events, "turn.completed") is None else answered(text)
 
 
 def _calls(events: Sequence[Event]) -> Iterator[Call]:
@@ -123,8 +116,7 @@ def _calls(events: Sequence[Event]) -> Iterator[Call]:
                 name = f"{item.get('server')}.{item.get('tool')}"
                 error = text_at(item, "error", "message")
                 result = value_at(item, "result", "content")
-                texts = [text_at(part, "text") or "" for part in items_at(item, "result", "content")]
-                yield Call(name, mapping_at(item, "arguments"), "\n".join(texts) if result else None, error)
+                yield Call(name, mapping_at(item, "arguments"), joined_text(result) if result else None, error)
             case "command_execution" if item.get("exit_code") is not None:
                 code, said = count_at(item, "exit_code"), text_at(item, "aggregated_output") or ""
                 code = code or (0 if item.get("exit_code") == 0 else 1)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter, Launch, written_options
 from holodeck_action.extensions.agent_programs.trajectory import (
-    COMPLETED,
     NO_END,
     Call,
     Ended,
     Event,
-    Tokens,
     Trajectory,
-    count_at,
+    answered,
+    cut_off,
+    failed,
     first_line,
     items_at,
+    last_of,
     mapping_at,
+    of_type,
+    sum_tokens,
     text_at,
     value_at,
 )
@@ -33,10 +37,17 @@ class Copilot(Adapter):
         *("COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_API_KEY"),
         "COPILOT_OFFLINE",
     )
-    shell = "bash"
     way = "npm install -g @github/copilot"
+    folder_variable = "COPILOT_HOME"
+    server: ClassVar[Mapping[str, str]] = {
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": "{address}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_API_KEY": "{key}",
+    }
+    shell = "bash"
     tells_version = True
-    totals_tokens = True
+    totals = ("tokens",)
     skill_tools = ("skill",)
 
     def arguments(self, launch: Launch) -> Sequence[str]:
@@ -50,13 +61,8 @@ class Copilot(Adapter):
     def environ(self, launch: Launch) -> Mapping[str, str]:
         """Return variables in addition to the common ones."""
         # 240 MB are unpacked there at the first start.
-        shared = {"COPILOT_HOME": str(launch.home / ".copilot"), "XDG_CACHE_HOME": str(launch.shared)}
+        shared = {**super().environ(launch), "XDG_CACHE_HOME": str(launch.shared)}
         return {**shared, "COPILOT_MODEL": launch.model} if launch.model else shared
-
-    def scripted(self, address: str, key: str) -> Mapping[str, str]:
-        """Return the variables with which the program calls another server."""
-        own = {"BASE_URL": f"{address}/v1", "TYPE": "openai", "API_KEY": key}
-        return {"COPILOT_OFFLINE": "true", **{f"COPILOT_PROVIDER_{name}": value for name, value in own.items()}}
 
     def unreported(self, environ: Mapping[str, str] | None) -> Mapping[ReplyFact, str]:
         """Return the facts that are missing; more for requests of a subscription."""
@@ -73,19 +79,18 @@ class Copilot(Adapter):
 
     def read(self, events: Sequence[Event]) -> Trajectory:
         """Return the turn that a stream tells."""
-        said = [mapping_at(event, "data") for event in events if event.get("type") == "assistant.message"]
+        said = [mapping_at(event, "data") for event in of_type(events, "assistant.message")]
         texts = [text for each in said if (text := text_at(each, "content"))]
-        last = events[-1] if events and events[-1].get("type") == "result" else None
-        used = [mapping_at(event, "data", "usage") for event in events if event.get("type") == "session.usage_record"]
-        loaded: Event | None = next((event for event in events if event.get("type") == "session.skills_loaded"), None)
+        used = [mapping_at(event, "data", "usage") for event in of_type(events, "session.usage_record")]
+        loaded = of_type(events, "session.skills_loaded")
         return Trajectory(
             text=texts[-1] if texts else "",
-            ended=_ended(events, last, said, used),
+            ended=_ended(events, said, used),
             calls=tuple(_calls(events)),
-            session=text_at(last, "sessionId"),
+            session=text_at(last_of(events, "result"), "sessionId"),
             model=next((text_at(each, "model") for each in said), None),
-            tokens=_tokens(used) if used else None,
-            skills=None if loaded is None else tuple(_offered(loaded)),
+            tokens=sum_tokens(used, ["inputTokens"], "cacheReadTokens", ["outputTokens"], "reasoningTokens"),
+            skills=tuple(_offered(loaded[0])) if loaded else None,
         )
 
 
@@ -95,17 +100,10 @@ def _offered(loaded: Event) -> Iterator[str]:
             yield skill["name"]
 
 
-def _tokens(used: Sequence[Event]) -> Tokens:
-    names = ("inputTokens", "cacheReadTokens", "outputTokens", "reasoningTokens")
-    prompt, cached, completion, reasoning = (sum(count_at(each, name) for each in used) for name in names)
-    return Tokens(prompt, cached, completion, reasoning)
-
-
-def _ended(events: Sequence[Event], last: Event | None, said: Sequence[Event], used: Sequence[Event]) -> Ended:
-    wrong = [event for event in events if event.get("type") == "session.error"]
+def _ended(events: Sequence[Event], said: Sequence[Event], used: Sequence[Event]) -> Ended:
+    wrong, last = of_type(events, "session.error"), last_of(events, "result")
     if wrong:
-        message = text_at(wrong[-1], "data", "message") or ""
-        return Ended("infrastructure", f"ended with an error: {first_line(message) or 'session.error'}")
+        return failed(text_at(wrong[-1], "data", "message"), "session.error")
     if last is None:
         return NO_END
     if last.get("exitCode") != 0:
@@ -114,25 +112,17 @@ def _ended(events: Sequence[Event], last: Event | None, said: Sequence[Event], u
     if reason is None:
         return Ended("infrastructure", "left no session file, which alone tells whether the answer was cut")
     if reason == "length":
-        return Ended("cut_off", "stopped at its token limit")
+        return cut_off()
     if reason != "stop":
         return Ended("agent", f"was stopped by the model's provider ({reason})")
     final = said[-1] if said else {}
-    if value_at(final, "toolRequests") or not (text_at(final, "content") or "").strip():
-        return Ended("infrastructure", "ended without a last message")
-    return COMPLETED
+    return answered("" if value_at(final, "toolRequests") else text_at(final, "content") or "")
 
 
 def _calls(events: Sequence[Event]) -> Iterator[Call]:
-    answers = {
-        text_at(event, "data", "toolCallId"): mapping_at(event, "data")
-        for event in events
-        if event.get("type") == "tool.execution_complete"
-    }
-    for event in events:
-        if event.get("type") != "tool.execution_start":
-            continue
-        data = mapping_at(event, "data")
+    ends = [mapping_at(event, "data") for event in of_type(events, "tool.execution_complete")]
+    answers = {text_at(data, "toolCallId"): data for data in ends}
+    for data in (mapping_at(event, "data") for event in of_type(events, "tool.execution_start")):
         name, args = text_at(data, "toolName") or "", mapping_at(data, "arguments")
         answer = answers.get(text_at(data, "toolCallId"))
         if answer is None:

@@ -31,14 +31,6 @@ class UnknownProgram(Adapter):
         """Return the arguments after the program's name."""
         return [*self._arguments, *written_options(launch.options)]
 
-    def environ(self, launch: Launch) -> Mapping[str, str]:
-        """Return variables in addition to the common ones."""
-        return {}
-
-    def scripted(self, address: str, key: str) -> Mapping[str, str]:
-        """Return nothing: it is unknown how the program calls a model."""
-        return {}
-
     def unreported(self, environ: Mapping[str, str] | None) -> Mapping[ReplyFact, str]:
         """Return all facts that a stream could have."""
         reason = "the stream of a program that is named by its command is unknown"
