@@ -29,9 +29,9 @@ from holodeck_action.decide.verdict import MetricVerdict, Verdict
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.folder import Claims, FolderError
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import BaseRun, CaseRecord, Record, RecordedBaseline, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import read_record as read_results
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_one_suite

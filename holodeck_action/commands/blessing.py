@@ -55,7 +55,7 @@ def bless(file: GivenPath, conclusion: Conclusion, base: BaseResults | None, ui:
     name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
         check_links(file.parent)
-        write_atomically(file.path, content, disk=ui.disk)
+        write_atomically(file.path, [content], disk=ui.disk)
     except OSError as error:
         ui.stderr.write(f"error: --bless {file}: cannot be written: {error.strerror}\n")
         return False

@@ -16,9 +16,9 @@ from holodeck_action.github.job import page_links
 from holodeck_action.record.base_results import NO_BASE, parse_base_results
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.disk import DISK
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import BaseRun, Record
 from holodeck_action.record.result_files import Results, read_results
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import PageView, render_page

@@ -162,7 +162,7 @@ def _baseline_settings(record: Record, policy: Policy | None, flags: Flags, resu
 
 def _check_gates(survey: RecordTotals, terms: Terms, gates: Gates, results: GivenPath) -> None:
     """Raise ConfigurationError if no gate can fail with the cases of the record."""
-    cases = len(survey.outcomes)
+    cases = len(survey.verdicts)
     found = GatedCases(
         cases,
         survey.asserting,

@@ -6,8 +6,8 @@ import os
 
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.folder import Claims, combined_suites
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import RESULTS_FILE, results_path
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.options.flags import LAST_RESULTS

@@ -15,6 +15,7 @@ from holodeck_action.record.base_results import read_base_results
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
 from holodeck_action.record.merging import MergeError, ShardResults, merge_shards
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import (
     BASE_FOLDER,
@@ -22,11 +23,10 @@ from holodeck_action.record.result_files import (
     TABLES_FOLDER,
     VERDICT_FILE,
     BaseResults,
-    read_results,
+    read_record,
     results_path,
 )
 from holodeck_action.record.results_search import results_name
-from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
@@ -104,8 +104,6 @@ def _read_results(folders: Sequence[GivenPath], output_folder: GivenPath | None)
     found: dict[_SuiteKey, list[ShardResults]] = {}
     problems: list[str] = []
     files = list(dict.fromkeys(file for folder in folders for file in _results_files(folder)))
-    # All of them are in memory at once.
-    share = 2 * INDEXED_FROM // max(1, len(files))
     for file in files:
         if file.name == JOURNAL_FILE:
             problems.append(f"{file}: the shard has not ended; run it again with --resume")
@@ -116,7 +114,7 @@ def _read_results(folders: Sequence[GivenPath], output_folder: GivenPath | None)
             )
             continue
         try:
-            record = read_results(file, share).record
+            record = read_record(file)
             base = read_base_results(file, record)
         except RecordError as error:
             problems += map(str, error.problems)

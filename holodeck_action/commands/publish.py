@@ -26,10 +26,9 @@ from holodeck_action.github.publisher import Findings
 from holodeck_action.github.rest.payload import is_hash, is_repository
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import PREVIOUS_FOLDER
-from holodeck_action.record.record import Record
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_record
 from holodeck_action.record.results_search import results_name
-from holodeck_action.record.stored_cases import MappedCases, RecordError
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.run.caller import Caller
@@ -168,8 +167,8 @@ def _judge_results(file: Path, start: Path, redactor: Redactor) -> Conclusion:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         stored = read_record(given)
-        record, stored_base = _redact_record(stored, redactor), read_base(given, stored)
-        base = None if stored_base is None else _redact_record(stored_base.record, redactor)
+        record, stored_base = redactor.value(stored), read_base(given, stored)
+        base = None if stored_base is None else redactor.value(stored_base.record)
         earlier = redactor.value(stored_earlier_runs(given))
         concluded = conclude(
             record,
@@ -185,13 +184,6 @@ def _judge_results(file: Path, start: Path, redactor: Redactor) -> Conclusion:
         ) from error
     folder = given.parent if file.name in (RESULTS_FILE, TABLES_FOLDER) else None
     return replace(concluded, folder=folder)
-
-
-def _redact_record(record: Record, redactor: Redactor) -> Record:
-    """Return a record without secrets; the cases of a large record are redacted when they are read."""
-    if isinstance(record.cases, tuple):
-        return redactor.value(record)
-    return replace(redactor.value(replace(record, cases=())), cases=MappedCases(record.cases, redactor.value))
 
 
 def _results_files(start: Path, written: str) -> Iterator[Path]:

@@ -6,7 +6,6 @@ strict than the base's, changed, or unknown on the base.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any
@@ -82,20 +81,19 @@ class TermsTally:
         self._chosen_answers = base_run.source.startswith(_AGAINST)
         self._quarantined_terms: dict[str | None, CaseTerms] = {}
         self._quarantined: set[str | None] = {entry.case for entry in (*base.quarantine, *head.quarantine)}
-        # Indexes only, since cases of large runs are read again.
-        self._removed = array("Q")
-        self._added: dict[str, int] = {}
+        self._removed: list[CaseRecord] = []
+        self._added: dict[str, CaseRecord] = {}
         self._metric_names: tuple[set[str], set[str]] = (set(), set())
 
-    def add(self, now: CaseRecord, before: CaseRecord | None, index: int) -> None:
-        """Add a case of the head with its index; `before` is the base's case with the same id, or None."""
+    def add(self, now: CaseRecord, before: CaseRecord | None) -> None:
+        """Add a case of the head; `before` is the base's case with the same id, or None."""
         if before is not None:
             # Entries name cases by id or name.
             for key in {now.id, now.name} & self._quarantined:
                 self._quarantined_terms[key] = recorded_terms(now, content=False)
         self._note_metrics(now, self._metric_names[1])
         if before is None:
-            self._added.setdefault(now.content_hash, index)
+            self._added.setdefault(now.content_hash, now)
             return
         self._note_metrics(before, self._metric_names[0])
         own = self._own_cases.get(before.id, before)
@@ -108,10 +106,10 @@ class TermsTally:
             for change in case_changes(self._terms_of(before, content=content), terms):
                 self._changed.setdefault((change.way, change.said, change.topic), []).extend(change.places)
 
-    def add_removed(self, before: CaseRecord, index: int) -> None:
-        """Add a case that only the base has, with its index in the base."""
+    def add_removed(self, before: CaseRecord) -> None:
+        """Add a case that only the base has."""
         self._note_metrics(before, self._metric_names[0])
-        self._removed.append(index)
+        self._removed.append(before)
 
     def changes(self) -> TermsChanges | None:
         """Return the changes of the terms; None if nothing changed and nothing is unknown."""
@@ -256,10 +254,10 @@ class TermsTally:
         left_out = "removes"
         if filters and filters != self._base.provenance.filters:
             left_out = f"leaves out (by its filters: {join_phrases(sorted(filters))})"
-        for gone in (self._terms_of(self._base.cases[place]) for place in self._removed):
-            index = self._added.get(gone.content_hash)
-            if index is not None:
-                again = recorded_terms(self._head.cases[index])
+        for gone in map(self._terms_of, self._removed):
+            added = self._added.get(gone.content_hash)
+            if added is not None:
+                again = recorded_terms(added)
                 renamed = f"renames {plain_name(gone.title)} to"
                 place = ChangedPlace(again.title, again.source)
                 yield TermsChange("changed", renamed, (place,), "removed cases")

@@ -1,13 +1,10 @@
-"""Computes all counts, sums and means for the verdict and the reports in one pass over the cases of a record.
-
-Reading the cases takes most of the time, so they are read only once. No case is kept in memory.
-"""
+"""Computes all counts, sums and means for the verdict and the reports in one pass over the cases of a record."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 
 from msgspec.structs import replace
@@ -23,9 +20,8 @@ from holodeck_action.decide.simulated_users import UsersTally
 from holodeck_action.decide.summaries import EvaluationTally, MetricTally, case_means
 from holodeck_action.decide.trials import TrialTally
 from holodeck_action.decide.verdict import CaseVerdict, Counts, Outcome
-from holodeck_action.record.canonical import RecordHash
+from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.record import CaseRecord, CertainEnd, Record, TurnRecord
-from holodeck_action.record.sequences import LazySequence
 from holodeck_action.suite.model.policy import QuarantineEntry
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "error", "skipped", "informational", "quarantined")
@@ -37,8 +33,6 @@ class RecordTotals:
     Attributes:
         verdicts: verdicts on the cases, in order.
         digest: SHA-256 of the canonical record.
-        outcomes: outcome of each case, as an index in `OUTCOMES`, in order.
-        unrun: indexes of cases without a trial.
         inputs: the inputs of gates.
         counts: number of cases by outcome.
         metrics: totals of every metric, over the cases that are not quarantined.
@@ -69,7 +63,6 @@ class RecordTotals:
         self.trials = TrialTally(stop_when_decided=record.stop_when_decided)
         self.skipped: Counter[tuple[str, str]] = Counter()
         self.users = UsersTally()
-        self.outcomes, self.unrun = bytearray(), array("I")
         self._record = record
         self._timings = Timings()
         self._weights = {outcome: array("d") for outcome in OUTCOMES}
@@ -81,27 +74,20 @@ class RecordTotals:
         self.names: set[str] = set()
         self._counted = None if record.certain is None else frozenset(record.certain.counted)
         self._left: list[tuple[CaseRecord, CaseVerdict]] = []
-        kept: list[CaseVerdict] | None = [] if isinstance(record.cases, tuple) else None
-        hashed = None if digest else RecordHash()
-        for case, verdict in judged_cases(record):
+        self.digest = digest or record_digest(record)
+        self.verdicts = judge_cases(record)
+        for case, verdict in zip(record.cases, self.verdicts, strict=True):
             self._add(case, verdict)
-            if kept is not None:
-                kept.append(verdict)
-            if hashed is not None:
-                hashed.add(case)
-        self.digest = digest or (hashed.hexdigest(record) if hashed is not None else "")
-        self.verdicts = judge_cases(record) if kept is None else tuple(kept)
         self.remaining = None if self._counted is None else _uncounted_cases(self._left)
         self.inputs = self._gate_inputs()
-        numbers = {outcome: self.outcomes.count(index) for index, outcome in enumerate(OUTCOMES)}
+        outcomes = Counter(verdict.outcome for verdict in self.verdicts)
         self.counts = Counts(
-            **numbers, planned_evaluations=self.inputs.planned, completed_evaluations=self.inputs.completed
+            **{outcome: outcomes[outcome] for outcome in OUTCOMES},
+            planned_evaluations=self.inputs.planned,
+            completed_evaluations=self.inputs.completed,
         )
 
     def _add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
-        self.outcomes.append(OUTCOMES.index(verdict.outcome))
-        if not case.trials:
-            self.unrun.append(len(self.outcomes) - 1)
         self.asserting += case.asserting
         self.repeated += case.repeat > 1
         if self._counted is not None and case.id not in self._counted:
@@ -188,25 +174,13 @@ class RecordTotals:
             unseen=self._unseen,
             undecided=self._undecided,
             summary=self._record.summary,
-            asserting=not self.outcomes or self.asserting > 0,
+            asserting=not self.verdicts or self.asserting > 0,
         )
 
 
-def judged_cases(record: Record) -> Iterator[tuple[CaseRecord, CaseVerdict]]:
-    """Yield each case of a record with its verdict, in order."""
-    judge = case_judge(record)
-    for case in record.cases:
-        yield case, judge(case)
-
-
-def judge_cases(record: Record) -> Sequence[CaseVerdict]:
-    """Return the verdicts on the cases of a record, in order; if cases are read on demand, verdicts are computed on
-    demand."""
-    cases = record.cases
-    if isinstance(cases, tuple):
-        return tuple(verdict for _, verdict in judged_cases(record))
-    judge = case_judge(record)
-    return LazySequence(len(cases), lambda place: judge(cases[place]))
+def judge_cases(record: Record) -> tuple[CaseVerdict, ...]:
+    """Return the verdicts on the cases of a record, in order."""
+    return tuple(map(case_judge(record), record.cases))
 
 
 def case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:

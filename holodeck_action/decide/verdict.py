@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.record.evaluation import Polarity
-from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
@@ -208,7 +207,7 @@ class Verdict(Struct, frozen=True):
     completeness: float
     gates: tuple[GateVerdict, ...]
     metrics: Mapping[str, MetricSummary]
-    cases: OneByOne[CaseVerdict]
+    cases: tuple[CaseVerdict, ...]
     panels: tuple[PanelSummary, ...] = ()
     results_digest: str | None = None
     comparison: Comparison | None = None

@@ -68,7 +68,7 @@ def write_results(
         below.mkdir(exist_ok=True)
         if below.is_symlink():
             raise NotADirectoryError(errno.ENOTDIR, "a symbolic link is in the way", str(below))
-        write_atomically(below / RESULTS_FILE, base.content, disk=disk)
+        write_atomically(below / RESULTS_FILE, [base.content], disk=disk)
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     sealed = sealed_record(record, verdict.record_digest)
     with ExitStack() as stack:

@@ -51,7 +51,7 @@ def _cases_without(suite: Suite, compares: Callable[[Metric], bool]) -> Sequence
     return [
         case
         for case in suite.cases
-        if any(turn.texts.expects_answer and not is_compared(case, turn) for turn in case.turns)
+        if any(turn.ground_truth is not None and not is_compared(case, turn) for turn in case.turns)
     ]
 
 

@@ -43,7 +43,7 @@ def _no_assertion_notice(case: Case) -> str:
         if spec.config.asserts and (reason := skip_reason(spec, turn)) is not None
     }
     why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
-    has_answer = any(turn.texts.expects_answer for turn in case.turns)
+    has_answer = any(turn.ground_truth is not None for turn in case.turns)
     wanted = "expected_tools" if has_answer else "a ground_truth or expected_tools"
     return (
         f"{case.mark}: nothing in case {quoted(case.name or case.id)} can fail{why}; it counts neither as "

@@ -1,13 +1,12 @@
-"""The results of a run's base, in a form that can be copied to another folder without loading a large file."""
+"""The results of a run's base, with the bytes of its file, which are copied to other folders."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
-from typing import BinaryIO
 
 from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import (
     BASE_FOLDER,
@@ -19,7 +18,6 @@ from holodeck_action.record.result_files import (
     results_path,
     sealed_record,
 )
-from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases, index_cases
 from holodeck_action.text.given_paths import GivenPath
 
 NO_BASE = "is of a run that stopped when its exit code was certain, so not all of its cases count"
@@ -27,60 +25,30 @@ NO_BASE = "is of a run that stopped when its exit code was certain, so not all o
 
 
 def make_base_results(record: Record) -> BaseResults:
-    """Return a record's results in a form that can be copied; no results file is needed."""
+    """Return a record's results as they would be written to a file."""
     sealed = sealed_record(record, record_digest(record))
-    if isinstance(record.cases, tuple):
-        content = b"".join(sealed)
-        return BaseResults((content,), Results(record, sealed.digest, sealed.record_digest))
-    for _ in sealed:
-        # The digest is known after the last piece.
-        pass
-    return BaseResults(sealed, Results(record, sealed.digest, sealed.record_digest))
+    content = b"".join(sealed)
+    return BaseResults(content, Results(record, sealed.digest, sealed.record_digest))
 
 
 def read_results_file(path: Path | GivenPath) -> BaseResults:
-    """Read a results file, or the results in a run's folder, in a form that can be copied.
+    """Read a results file, or the results in a run's folder, with their bytes.
 
     Raises:
         RecordError: as for `read_results`.
     """
     path = results_path(path)
     with open_results(path) as file:
-        return read_open_results(file, os.fspath(path))
-
-
-def read_open_results(file: BinaryIO, name: str) -> BaseResults:
-    """Read an open results file, which may be closed, replaced and deleted afterwards.
-
-    Args:
-        file: the file, positioned at its beginning.
-        name: the name of the file in messages.
-
-    Raises:
-        RecordError: as for `parse_results`.
-        OSError: the file cannot be read.
-    """
-    if os.fstat(file.fileno()).st_size >= INDEXED_FROM:
-        found = index_cases(file, name)
-        if found is not None and isinstance(found[0].cases, StoredCases):
-            return BaseResults(found[0].cases.file, Results(*found))
-        file.seek(0)
-    content = file.read()
-    return BaseResults((content,), parse_results(content, name))
+        return parse_base_results(file.read(), os.fspath(path))
 
 
 def parse_base_results(content: bytes, name: str) -> BaseResults:
-    """Parse the content of a results file; large content is kept in an anonymous temporary file.
+    """Parse the content of a results file, and keep its bytes.
 
     Raises:
         RecordError: as for `parse_results`.
     """
-    if len(content) < INDEXED_FROM:
-        return BaseResults((content,), parse_results(content, name))
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
-        return read_open_results(file, name)
+    return BaseResults(content, parse_results(content, name))
 
 
 def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | None:

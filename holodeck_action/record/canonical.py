@@ -32,54 +32,17 @@ def canonical_json(record: Record) -> bytes:
 
 def record_digest(record: Record) -> str:
     """Return the sha256 hex digest of the canonical form."""
-    hashed = RecordHash()
-    for case in record.cases:
-        hashed.add(case)
-    return hashed.hexdigest(record)
-
-
-class RecordHash:
-    """The SHA-256 of a record's canonical form; the cases are added one by one."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(_BEGINNING)
-        self._first = True
-
-    def add(self, case: CaseRecord) -> None:
-        """Add the next case."""
-        self._hash.update((b"\n" if self._first else b",\n") + _canonical_case(case))
-        self._first = False
-
-    def hexdigest(self, record: Record) -> str:
-        """Return the digest, after all cases of the record have been added."""
-        whole = self._hash.copy()
-        whole.update(_canonical_end(record))
-        return whole.hexdigest()
+    hashed = hashlib.sha256(_BEGINNING)
+    for number, case in enumerate(record.cases):
+        hashed.update((b",\n" if number else b"\n") + _canonical_case(case))
+    hashed.update(_canonical_end(record))
+    return hashed.hexdigest()
 
 
 def chosen_cases(ids: Iterable[str]) -> SelectedCases:
     """Return the number and digest of the ids of the selected cases, so that missing cases can be detected."""
-    hashed = IdsHash()
-    for each in ids:
-        hashed.add(each)
-    return hashed.selected_cases
-
-
-class IdsHash:
-    """The SHA-256 of case ids, one per line; the ids are added one by one."""
-
-    def __init__(self) -> None:
-        self._hash, self._count = hashlib.sha256(), 0
-
-    def add(self, case_id: str) -> None:
-        """Add the next id."""
-        self._hash.update(("\n" * bool(self._count) + case_id).encode("utf-8", "surrogatepass"))
-        self._count += 1
-
-    @property
-    def selected_cases(self) -> SelectedCases:
-        """Number and digest of the ids added so far."""
-        return SelectedCases(self._count, self._hash.hexdigest())
+    names = [*ids]
+    return SelectedCases(len(names), hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def fields_without_cases(record: Record) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,7 +17,6 @@ from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, CertainEnd, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_plain
-from holodeck_action.record.stored_cases import LazyCases, case_id, case_line
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 5
@@ -206,31 +204,34 @@ def _differing_judges(shards: Sequence[ShardResults]) -> Iterator[str]:
 
 
 class _CaseMerger:
-    """Takes each case from the shard that ran it. Iteration collects problems, which `cases` then raises."""
+    """Takes each case from the shard that ran it, and collects problems."""
 
     def __init__(self, shards: Sequence[ShardResults], *, complete: bool) -> None:
         self._parts = shards
         self._complete = complete and all(
             part.record.ended_early is None and part.record.certain is None for part in shards
         )
-        self._sources = array("H")
         self._problems: list[str] = []
         self._differing = 0
 
-    def __iter__(self) -> Iterator[CaseRecord]:
-        """Yield the merged cases. Iterate only once."""
-        for index in range(len(self._parts[0].record.cases)):
-            column = _cases_at(self._parts, index)
-            source = self._source_of(column)
-            self._sources.append(source)
-            yield column[source]
+    def merge(self) -> tuple[CaseRecord, ...]:
+        """Return the merged cases.
 
-    def _source_of(self, column: Sequence[CaseRecord]) -> int:
+        Raises:
+            MergeError: a case differs between shards, or was run by two shards, or by none although all finished.
+        """
+        merged = tuple(map(self._merge_case, zip(*(part.record.cases for part in self._parts), strict=True)))
+        if self._problems:
+            more = self._differing - _SHOWN
+            raise MergeError(self._problems + ([f"and {more} more cases differ"] if more > 0 else []))
+        return merged
+
+    def _merge_case(self, column: Sequence[CaseRecord]) -> CaseRecord:
         parts, first = self._parts, column[0]
         bare = replace(first, trials=(), confirmation=())
         title = one_line(first.name or first.id, 80)
         for part, case in zip(parts[1:], column[1:], strict=True):
-            if case is not first and (theirs := replace(case, trials=(), confirmation=())) != bare:
+            if (theirs := replace(case, trials=(), confirmation=())) != bare:
                 how = _difference(theirs, bare)
                 self._add(f"{part.name}: the case {title} is not that of {parts[0].name}: {how}; {_RUN_AGAIN}")
         ran = [at for at, case in enumerate(column) if case.trials]
@@ -239,58 +240,12 @@ class _CaseMerger:
             self._add(f"{other.name}: the case {title} was run by shard {one.shard}, too; {_SPLIT_AGAIN}")
         elif not ran and self._complete:
             self._add(f"the case {title} was run by no shard; {_SPLIT_AGAIN}")
-        return ran[0] if ran else 0
+        return column[ran[0] if ran else 0]
 
     def _add(self, problem: str) -> None:
         self._differing += 1
         if self._differing <= _SHOWN:
             self._problems.append(problem)
-
-    @property
-    def cases(self) -> Sequence[CaseRecord]:
-        """The merged cases, available after the iteration; cases of large shards are read on demand.
-
-        Raises:
-            MergeError: a case differs between shards, or was run by two shards, or by none although all finished.
-        """
-        if self._problems:
-            more = self._differing - _SHOWN
-            raise MergeError(self._problems + ([f"and {more} more cases differ"] if more > 0 else []))
-        merged = _MergedCases([part.record.cases for part in self._parts], self._sources)
-        return tuple(merged) if all(isinstance(cases, tuple) for cases in merged.parts) else merged
-
-
-class _MergedCases(LazyCases):
-    """The cases of a run, each taken from the shard that ran it."""
-
-    def __init__(self, shard_cases: Sequence[Sequence[CaseRecord]], sources: Sequence[int]) -> None:
-        super().__init__(len(sources))
-        self.parts, self._sources = shard_cases, sources
-
-    def make(self, index: int) -> CaseRecord:
-        return self.parts[self._sources[index]][index]
-
-    def id(self, index: int) -> str:
-        return case_id(self.parts[self._sources[index]], index)
-
-    def line(self, index: int) -> bytes:
-        return case_line(self.parts[self._sources[index]], index)
-
-
-def _cases_at(shards: Sequence[ShardResults], index: int) -> list[CaseRecord]:
-    """Return the case at an index in each shard; cases with equal lines are parsed once."""
-    known: dict[bytes, CaseRecord] = {}
-    column = []
-    for part in shards:
-        cases = part.record.cases
-        if isinstance(cases, LazyCases):
-            line = cases.line(index)
-            if line not in known:
-                known[line] = cases[index]
-            column.append(known[line])
-        else:
-            column.append(cases[index])
-    return column
 
 
 _SPLIT_AGAIN = "the cases were distributed differently, because bases or versions differ; run all shards again"
@@ -298,22 +253,22 @@ _SPLIT_AGAIN = "the cases were distributed differently, because bases or version
 
 def _merge_records(shards: Sequence[ShardResults], *, complete: bool) -> Record:
     _check_same(shards)
-    records, merger = [part.record for part in shards], _CaseMerger(shards, complete=complete)
+    records, cases = [part.record for part in shards], _CaseMerger(shards, complete=complete).merge()
     first = min(records, key=lambda record: record.run.started_at)
     shard = first.run.shard
     assert shard is not None
-    answers = tuple(answer_notices(merger, shard.max_tokens))
+    answers = tuple(answer_notices(cases, shard.max_tokens))
     before, after = first.notices[: shard.conditions], first.notices[shard.conditions :]
     ended = [f"shard {record.run.shard}: {record.ended_early}" for record in records if record.ended_early is not None]
     found = {name: value for record in records for name, value in record.configurations.items()}
     return replace(
         first,
-        cases=merger.cases,
+        cases=cases,
         run=_merge_runs([record.run for record in records], first.run),
         stopped="; ".join(ended) or None,
         notices=(*before, *answers, *after, *([] if shard.depends else [_NO_INPUTS_RECORDED])),
         configurations={name: found[name] for name in sorted(found)},
-        certain=_merge_ends(records, merger.cases),
+        certain=_merge_ends(records, cases),
         probes=_merge_probes(records),
     )
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json
-from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import ConstantError, parse_json
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -35,7 +35,17 @@ _CLASSES_OF_CONVERSATIONS = frozenset(
 )
 """DeepEval's classes of conversations in records up to version 2, which do not name the scope of these metrics."""
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+"""Minimum and maximum of a case's weight, so that all sums of weights are finite."""
+
 _START = lazy_pattern(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
+
+
+class RecordError(ConfigurationError):
+    """A results file cannot be used; the message is one sentence with the name of the file and a remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
 
 
 def parse_current(content: bytes) -> Record | None:
@@ -43,7 +53,7 @@ def parse_current(content: bytes) -> Record | None:
     if _START.match(content) is None:
         return None
     try:
-        return _parse_record(content)
+        return from_json(content, Record)
     except JSON_ERRORS:
         return None
 
@@ -66,7 +76,7 @@ def parse_any_version(content: bytes, path: os.PathLike[str] | str) -> tuple[Rec
                 f"{path}: schema_version is {version!r}, this version reads {FIRST_VERSION} to {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
             )
-        record = _parse_record(content)
+        record = from_json(content, Record)
     except ValidationError as error:
         raise RecordError(f"{path}: not a results file: {decode_problem(error)}") from error
     except (ValueError, RecursionError) as error:
@@ -75,11 +85,6 @@ def parse_any_version(content: bytes, path: os.PathLike[str] | str) -> tuple[Rec
     if version == FIRST_VERSION:
         record = _convert_version_1(record)
     return _convert_version_2(record), unsealed
-
-
-def _parse_record(content: bytes) -> Record:
-    record = from_json(content, Record)
-    return replace(record, cases=tuple(record.cases))
 
 
 def _convert_version_1(record: Record) -> Record:

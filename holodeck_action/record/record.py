@@ -18,7 +18,6 @@ from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, R
 from holodeck_action.record.judge_card import CardSummary, Configuration
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.own_terms import OwnTerms
-from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.judging import Consistency
@@ -560,7 +559,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     gates: Gates
     quarantine: tuple[QuarantineEntry, ...]
     stop_when_decided: bool
-    cases: OneByOne[CaseRecord]
+    cases: tuple[CaseRecord, ...]
     run: RunInfo
     stopped: str | None = always_written(None)
     notices: tuple[str, ...] = always_written(())

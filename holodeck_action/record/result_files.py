@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, overload
@@ -18,16 +18,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.record.canonical import chosen_cases, fields_without_cases
-from holodeck_action.record.parsed_record import parse_any_version, parse_current
+from holodeck_action.record.parsed_record import (
+    LEAST_WEIGHT,
+    MOST_WEIGHT,
+    RecordError,
+    parse_any_version,
+    parse_current,
+)
 from holodeck_action.record.record import FIRST_VERSION, Record
 from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, SealedFile, lines_of
-from holodeck_action.record.stored_cases import (
-    INDEXED_FROM,
-    RecordError,
-    case_lines,
-    check_weight,
-    index_cases,
-)
+from holodeck_action.record.serialization import to_json
 from holodeck_action.text.foreign import ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 
@@ -61,9 +61,9 @@ class Results(Struct, frozen=True):
 
 
 class BaseResults(Struct, frozen=True):
-    """The results of a base: the pieces of its file, which can be iterated several times, and their parsed content."""
+    """The results of a base: the content of its file, and the same parsed."""
 
-    content: Iterable[bytes]
+    content: bytes
     results: Results
 
 
@@ -99,23 +99,17 @@ def read_record(path: Path | GivenPath) -> Record:
     return read_results(path).record
 
 
-def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Results:
+def read_results(path: Path | GivenPath) -> Results:
     """Read and validate a record.
 
     Args:
         path: a results file, or the folder of a run.
-        indexed_from: size in bytes from which cases are read one by one.
 
     Raises:
         RecordError: the file is missing, has another schema version, is not a record, or is incomplete.
     """
     path = results_path(path)
     with open_results(path) as file:
-        large = os.fstat(file.fileno()).st_size >= indexed_from
-        found = index_cases(file, os.fspath(path)) if large else None
-        if found is not None:
-            return Results(*found)
-        file.seek(0)
         return parse_results(file.read(), path)
 
 
@@ -165,7 +159,8 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     if len({case.id for case in record.cases}) < len(record.cases):
         raise RecordError(f"{path}: not a results file: two of its cases have the same id")
     for case in record.cases:
-        check_weight(case, str(path))
+        if not LEAST_WEIGHT <= case.weight <= MOST_WEIGHT:
+            raise RecordError(f"{path}: not a results file: the weight of a case is {case.weight:g}")
     if unsealed:
         return _accept_without_digest(path, record)
     # A checkout may have changed the line ends.
@@ -210,4 +205,4 @@ def sealed_record(record: Record, record_digest: str) -> SealedFile:
         record: the record to write.
         record_digest: digest of its canonical form.
     """
-    return SealedFile(lambda: lines_of(fields_without_cases(record), case_lines(record.cases)), record_digest)
+    return SealedFile(lines_of(fields_without_cases(record), map(to_json, record.cases)), record_digest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -16,19 +16,18 @@ END = b"\n}\n"
 
 
 class SealedFile:
-    """The content of a file, in pieces, with the SHA-256 of all other lines as its last line. Each iteration produces
-    the pieces again.
+    """The content of a file, in pieces that can be iterated once, with the SHA-256 of all other lines as its last line.
 
     `digest` is set after the last piece.
     """
 
-    def __init__(self, pieces: Callable[[], Iterable[bytes]], record_digest: str) -> None:
+    def __init__(self, pieces: Iterable[bytes], record_digest: str) -> None:
         self.digest, self.record_digest = "", record_digest
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes]:
         hashed = hashlib.sha256()
-        for piece in chain(self._pieces(), [f',\n "record_digest": "{self.record_digest}"'.encode()]):
+        for piece in chain(self._pieces, [f',\n "record_digest": "{self.record_digest}"'.encode()]):
             hashed.update(piece)
             yield piece
         self.digest = hashed.hexdigest()

@@ -4,15 +4,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from holodeck_action.decide.compare.comparison import changed_ids
 from holodeck_action.decide.error_table import Actor
 from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
-from holodeck_action.reports.report_views import CaseView, CaseViews, ConversationView, Report, TurnView
+from holodeck_action.reports.report_views import CaseView, ConversationView, Report, TurnView
 from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_shares, traits_of
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
@@ -54,7 +54,7 @@ class Cause(Struct, frozen=True):
     example: str
     shared: str
     actor: Actor | None
-    cases: CaseViews
+    cases: tuple[CaseView, ...]
 
     @property
     def is_same_error(self) -> bool:
@@ -76,7 +76,7 @@ class _Explanation(Struct, frozen=True):
     of the case.
     """
 
-    position: int
+    case: CaseView
     standing: Standing
     outcome: str
     problems: tuple[_Problem, ...]
@@ -101,18 +101,17 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             found = _explanation_of(case, standings(case.id))
             problems = tuple((mask_values(problem.text), problem.check) for problem in found.problems)
             groups[found.standing, case.outcome, problems, _metric_names(found.metrics)].append(found)
-    view = _view_at(report)
     # All groups are compared with the same passing cases, and most reports have no group that is.
     passing_shares = cache(partial(trait_shares, report.passing))
     causes = [
         Cause(
             part[0].standing,
             part[0].outcome,
-            _reason_text(part, shared or _only_answer(part, view)),
+            _reason_text(part, shared or _only_answer(part)),
             _example_text(part),
             shared,
             part[0].actor,
-            _case_views(part, view),
+            tuple(sorted((found.case for found in part), key=attrgetter("position"))),
         )
         for group in groups.values()
         for shared, part in split_by_trait(group, passing_shares)
@@ -122,25 +121,18 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             _STANDINGS.index(cause.standing),
             _OUTCOMES.index(cause.outcome),
             -len(cause.cases),
-            cause.cases.positions[0],
+            cause.cases[0].position,
         )
     )
     return tuple(causes)
-
-
-def _view_at(report: Report) -> Callable[[int], CaseView]:
-    """Return a function that finds a case needing attention by its position in the suite."""
-    if isinstance(report.attention, CaseViews):
-        return report.attention.view
-    return {case.position: case for case in report.attention}.__getitem__
 
 
 def _standing_of(report: Report) -> Callable[[str], Standing]:
     """Return a function that returns a case's status, compared with the base, by its id."""
     if report.comparison is None:
         return lambda _: "failing"
-    worse = set(changed_ids(report.comparison.regressed))
-    alone = {case.id for case in report.comparison.unpaired} | {*changed_ids(report.comparison.flaky)}
+    worse = {case.id for case in report.comparison.regressed}
+    alone = {case.id for case in report.comparison.unpaired} | {case.id for case in report.comparison.flaky}
     return lambda case: "worse" if case in worse else "failing" if case in alone else "before"
 
 
@@ -173,7 +165,7 @@ def _explanation_of(case: CaseView, status: Standing) -> _Explanation:
         problems, metrics = tools, []
     actor = faults[0].actor if faults and case.outcome == "error" else None
     traits = () if problems else traits_of(case)
-    return _Explanation(case.position, status, case.outcome, tuple(problems[:3]), tuple(metrics), actor, traits)
+    return _Explanation(case, status, case.outcome, tuple(problems[:3]), tuple(metrics), actor, traits)
 
 
 def _ignores_score(metric: MetricVerdict) -> bool:
@@ -193,10 +185,6 @@ def mask_values(text: str) -> str:
 
 def _metric_names(metrics: Iterable[MetricVerdict]) -> tuple[str, ...]:
     return tuple(sorted({metric.name for metric in metrics}))
-
-
-def _case_views(explanations: Iterable[_Explanation], view: Callable[[int], CaseView]) -> CaseViews:
-    return CaseViews(sorted(found.position for found in explanations), view)
 
 
 def _reason_text(explanations: Sequence[_Explanation], first: str) -> str:
@@ -220,11 +208,11 @@ def _example_text(explanations: Sequence[_Explanation]) -> str:
     return "; ".join(dict.fromkeys(problem.text for problem in first))
 
 
-def _only_answer(explanations: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str:
+def _only_answer(explanations: Sequence[_Explanation]) -> str:
     """Return the answer of the only case; empty if there are several cases, or if scores are not its only problem."""
     if len(explanations) > 1 or explanations[0].problems:
         return ""
-    turn = view(explanations[0].position).turn_at_fault
+    turn = explanations[0].case.turn_at_fault
     return "" if turn is None or not turn.response else f'answered "{one_line(turn.response, _MAX_ANSWER)}"'
 
 

@@ -13,7 +13,6 @@ from holodeck_action.decide.compare.comparison import (
     Difference,
     MetricStep,
     TrialCounts,
-    changed_ids,
     count_gating,
 )
 from holodeck_action.reports.phrases import bound_text, duration_text, percent_text, place, usd_text
@@ -54,7 +53,7 @@ def answer_on_base(comparison: Comparison, case_id: str) -> str | None:
     if flaky is not None:
         return flaky.before
     changed = comparison.regressed
-    return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case_id), None)
+    return next((case.before for case in changed if case.id == case_id), None)
 
 
 _NOT_RANDOM = "These are chosen cases, not a random sample of what users ask."

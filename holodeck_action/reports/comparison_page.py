@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from holodeck_action.decide.compare.comparison_report import ComparisonReport
-from holodeck_action.record.json_lists import fill_lists
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.first_lines import first_sentences
@@ -27,18 +24,9 @@ def render_comparison(report: ComparisonReport, name: str) -> Iterator[str]:
         case "markdown":
             yield shipped_template("comparison_report.md.j2").render(report=wrap(report))
         case "json":
-            yield from _json_pieces(report)
-            yield "\n"
+            yield to_json(report, 1).decode() + "\n"
         case _:
             yield "\n".join(_console_lines(report)) + "\n"
-
-
-def _json_pieces(report: ComparisonReport) -> Iterator[str]:
-    """Yield the report as JSON, one changed case at a time."""
-    bare = replace(report, comparison=replace(report.comparison, regressed=(), fixed=()))
-    changed = {"regressed": report.comparison.regressed, "fixed": report.comparison.fixed}
-    lists = {f'  "{name}": []': (to_json(case, 1).decode() for case in cases) for name, cases in changed.items()}
-    return fill_lists(to_json(bare, 1).decode(), lists)
 
 
 def _console_lines(report: ComparisonReport) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from holodeck_action.decide.faults import Fault, classify_error
 from holodeck_action.decide.named_turns import named_turn
 from holodeck_action.decide.statistics import MIN_SAMPLE, mean_lower_bound, mean_upper_bound, weighted_mean
 from holodeck_action.decide.summaries import case_means, summary_score
-from holodeck_action.decide.survey import OUTCOMES, RecordTotals
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.trials import trials_of_case
 from holodeck_action.decide.verdict import (
     CaseVerdict,
@@ -32,7 +31,6 @@ from holodeck_action.reports.report_views import (
     CaseScore,
     CaseSummary,
     CaseView,
-    CaseViews,
     ConversationView,
     MetricView,
     Report,
@@ -109,27 +107,18 @@ def build_report(
     )
 
 
-def _case_groups(record: Record, verdict: Verdict, survey: RecordTotals) -> tuple[Sequence[CaseView], ...]:
+def _case_groups(record: Record, verdict: Verdict, survey: RecordTotals) -> tuple[tuple[CaseView, ...], ...]:
     """Return the cases that need attention, the passing cases, and the cases without assertions."""
     gate, minimized, stop_early = record.gates.summary, survey.inputs.minimized, record.stop_when_decided
     # Other shards run the cases without trials, or they do not count.
     apart = record.run.shard is not None or record.certain is not None
-    others = frozenset(survey.unrun) if apart else frozenset()
-
-    def view(position: int) -> CaseView:
-        judged = verdict.cases[position]
-        summary = _case_summary(judged, gate, minimized)
-        return _case_view(position, record.cases[position], judged, summary, stop_early)
-
-    def positions_with(*outcomes: Outcome) -> Sequence[int]:
-        codes = [OUTCOMES.index(outcome) for outcome in outcomes]
-        found = survey.outcomes
-        return array("I", (at for code in codes for at in range(len(found)) if found[at] == code and at not in others))
-
-    shown = (positions_with(*_WORST_FIRST), positions_with("passed"), positions_with("informational"))
-    if isinstance(record.cases, tuple):
-        return tuple(tuple(map(view, positions)) for positions in shown)
-    return tuple(CaseViews(positions, view) for positions in shown)
+    views: dict[Outcome, list[CaseView]] = {outcome: [] for outcome in (*_WORST_FIRST, "passed", "informational")}
+    for position, (case, judged) in enumerate(zip(record.cases, verdict.cases, strict=True)):
+        if case.trials or not apart:
+            summary = _case_summary(judged, gate, minimized)
+            views[judged.outcome].append(_case_view(position, case, judged, summary, stop_early))
+    attention = tuple(case for outcome in _WORST_FIRST for case in views[outcome])
+    return attention, tuple(views["passed"]), tuple(views["informational"])
 
 
 def _case_summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:

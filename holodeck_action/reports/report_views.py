@@ -5,9 +5,7 @@ A report is plain data: the JSON report and the variables of templates have the 
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -32,7 +30,6 @@ from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import ModelCalls
-from holodeck_action.record.sequences import LazySequence, OneByOne
 from holodeck_action.record.serialization import always_written, from_plain, to_plain
 from holodeck_action.reports.history import History
 from holodeck_action.suite.errors import SourceMark
@@ -274,9 +271,9 @@ class Report(Struct, frozen=True, omit_defaults=True):
     completeness: float
     gates: tuple[GateVerdict, ...]
     metrics: tuple[MetricView, ...]
-    attention: OneByOne[CaseView]
-    passing: OneByOne[CaseView]
-    informational: OneByOne[CaseView]
+    attention: tuple[CaseView, ...]
+    passing: tuple[CaseView, ...]
+    informational: tuple[CaseView, ...]
     skipped_metrics: tuple[SkippedMetric, ...]
     notices: tuple[str, ...]
     spend: Spend
@@ -307,58 +304,19 @@ def canonical_report(report: Report) -> Report:
     )
     return replace(
         _canonical_value(Report, head),
-        attention=_canonical_cases(report.attention),
-        passing=_canonical_cases(report.passing),
-        informational=_canonical_cases(report.informational),
+        attention=tuple(_canonical_value(CaseView, case) for case in report.attention),
+        passing=tuple(_canonical_value(CaseView, case) for case in report.passing),
+        informational=tuple(_canonical_value(CaseView, case) for case in report.informational),
     )
-
-
-def _canonical_cases(cases: Sequence[CaseView]) -> Sequence[CaseView]:
-    if isinstance(cases, CaseViews):
-        return CaseViews(cases.positions, lambda position: _canonical_value(CaseView, cases.view(position)))
-    return tuple(_canonical_value(CaseView, case) for case in cases)
 
 
 def _canonical_value(kind: type[_T], value: _T) -> _T:
     return from_plain(_canonical(to_plain(value)), kind)
 
 
-class CaseViews(LazySequence[CaseView]):
-    """A sequence of case views, each built on demand.
-
-    `positions` are the cases' positions in the suite, in the order of the sequence; `view` builds a view by position.
-    """
-
-    def __init__(self, positions: Sequence[int], view: Callable[[int], CaseView]) -> None:
-        super().__init__(len(positions), lambda at: view(positions[at]))
-        self.positions, self.view = positions, view
-
-
-def cases_in_suite_order(report: Report) -> Iterator[CaseView]:
-    """Yield all cases of a report in the order of the suite."""
-    return by_position(report.attention, report.passing, report.informational)
-
-
-def by_position(*parts: Sequence[CaseView]) -> Iterator[CaseView]:
-    """Yield the cases of several sequences, merged in the order of the suite."""
-    return map(view_at(*parts), sorted(chain.from_iterable(map(positions_of, parts))))
-
-
-def positions_of(case_group: Sequence[CaseView]) -> Sequence[int]:
-    """Return the positions in the suite of a sequence's cases, in its order, without building views."""
-    return (
-        case_group.positions
-        if isinstance(case_group, CaseViews)
-        else array("I", (case.position for case in case_group))
-    )
-
-
-def view_at(*parts: Sequence[CaseView]) -> Callable[[int], CaseView]:
-    """Return a function that finds a case of these sequences by its position in the suite."""
-    lazy = [part for part in parts if isinstance(part, CaseViews)]
-    if len(lazy) == len(parts):
-        return lazy[0].view
-    return {case.position: case for case in chain.from_iterable(parts)}.__getitem__
+def cases_in_suite_order(report: Report) -> list[CaseView]:
+    """Return all cases of a report in the order of the suite."""
+    return sorted((*report.attention, *report.passing, *report.informational), key=lambda case: case.position)
 
 
 def _canonical(value: Any) -> Any:

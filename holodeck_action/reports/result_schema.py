@@ -14,7 +14,6 @@ from holodeck_action.decide.compare.comparison_report import ComparisonReport
 from holodeck_action.decide.verdict_file import VerdictHead, WrittenCase
 from holodeck_action.record.judge_card import JudgeCard
 from holodeck_action.record.record import Record
-from holodeck_action.record.sequences import OneByOne
 from holodeck_action.reports.report_views import Report
 
 _DIGESTS = {
@@ -30,7 +29,7 @@ class VerdictFile(VerdictHead, frozen=True, kw_only=True):
 
     comparison: Comparison | None
     warnings: tuple[str, ...]
-    cases: OneByOne[WrittenCase]
+    cases: tuple[WrittenCase, ...]
 
 
 _DOCUMENTS: dict[str, type[Struct]] = {

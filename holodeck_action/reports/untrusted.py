@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holodeck_action.record.sequences import LazySequence
 from holodeck_action.text.fields import field_names
 
 UNKNOWN = "–"
@@ -108,7 +107,7 @@ class Items(Sequence[Any]):
 
 # Built once, since every value in a template is compared with them.
 _NUMBERS = (int, float)
-_LISTS = (list, tuple, LazySequence)
+_LISTS = (list, tuple)
 
 
 def wrap(value: Any) -> Any:

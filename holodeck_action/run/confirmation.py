@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holodeck_action.decide.compare.comparison import changed_ids, count_gating
+from holodeck_action.decide.compare.comparison import count_gating
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.record.record import CaseRecord
-from holodeck_action.record.stored_cases import MappedCases
 from holodeck_action.run.bases.baselines import attach_base
 from holodeck_action.run.loop import run_trials
 from holodeck_action.run.open_suites import complete
@@ -36,7 +35,7 @@ def cases_to_confirm(head: Run) -> Sequence[str]:
     comparison = decide(record, Terms.against(results.results)).comparison
     if comparison is None:
         return ()
-    regressed = [*changed_ids(comparison.regressed)][: count_gating(comparison.regressed)]
+    regressed = [case.id for case in comparison.regressed[: count_gating(comparison.regressed)]]
     undecided = [case.id for case in comparison.undecided if not case.quarantined]
     return [*regressed, *undecided][: head.settings.baseline.confirm.cases]
 
@@ -68,5 +67,4 @@ async def ask_again(side: Run, ids: Sequence[str], extra_trials: int, trials: Tr
     def add(case: CaseRecord) -> CaseRecord:
         return replace(case, confirmation=found.get(case.id, ()))
 
-    changed = tuple(map(add, record.cases)) if isinstance(record.cases, tuple) else MappedCases(record.cases, add)
-    return replace(side, ended=replace(record, cases=changed))
+    return replace(side, ended=replace(record, cases=tuple(map(add, record.cases))))

@@ -14,7 +14,6 @@ from holodeck_action.record.facts import Fact, Nothing, join_facts
 from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord, TurnRecord, UserCalls
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.model.simulation import Speaker
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut
@@ -116,7 +115,7 @@ class SuiteTurns(Struct, frozen=True):
 def said_turn(case: Case, index: int, text: str, speaker: Speaker) -> Turn:
     """Return the turn with a message of the case's simulated user, without expectations and metrics."""
     asked = case.turns[0]
-    return Turn(index, TurnTexts(text), asked.mark, retrieval_context=asked.retrieval_context, said_by=speaker)
+    return Turn(index, text, asked.mark, retrieval_context=asked.retrieval_context, said_by=speaker)
 
 
 def conversation_turn(case_turn: Turn, last_turn: Turn) -> Turn:
@@ -126,8 +125,7 @@ def conversation_turn(case_turn: Turn, last_turn: Turn) -> Turn:
         case_turn: the turn of the case, which has the expectations and metrics.
         last_turn: the last turn that ran, which has the input.
     """
-    texts = TurnTexts(last_turn.input, case_turn.ground_truth)
-    return replace(case_turn, index=last_turn.index, texts=texts, said_by=last_turn.said_by)
+    return replace(case_turn, index=last_turn.index, input=last_turn.input, said_by=last_turn.said_by)
 
 
 class Conversation(Struct):

@@ -22,7 +22,6 @@ from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.record.result_files import FINISHED_FILE
 from holodeck_action.record.serialization import from_plain
-from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.text.foreign import Foreign, open_file
 from holodeck_action.text.given_paths import GivenPath
 
@@ -284,7 +283,7 @@ def _read_journal(path: GivenPath, identity: Mapping[str, Any]) -> tuple[Resumed
         JournalError: the journal belongs to another run, or its header or a line with digests of code is broken.
         OSError: the file cannot be read.
     """
-    trials = KeptTrials[tuple[str, int], TrialRecord](TrialRecord)
+    trials: dict[tuple[str, int], TrialRecord] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
     with open_file(path, None, follow_links=False) as file:
@@ -304,7 +303,7 @@ def _read_journal(path: GivenPath, identity: Mapping[str, Any]) -> tuple[Resumed
                 # The first digest of a file is the one that the trials before it used.
                 imported = {**entry.imported, **imported}
             elif path.name == FINISHED_FILE or not _was_outage(entry.trial):
-                trials.keep((entry.case, entry.trial.index), entry.trial)
+                trials[entry.case, entry.trial.index] = entry.trial
     notices = (f"{broken} broken line(s) of {path.name} are run again",) if broken else ()
     return ResumedRun(trials, sound, notices), imported
 

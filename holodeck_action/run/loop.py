@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from holodeck_action.decide.case_verdicts import judge_trial
 from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.kept_trials import KeptTrials
+from holodeck_action.record.serialization import from_json, to_json
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Plan, Position
 from holodeck_action.suite.values import Case
@@ -20,7 +20,7 @@ from holodeck_action.suite.values import Case
 class LoopResult(Struct, frozen=True):
     """The trials that decide each case, by its position; and why the loop ended early, or None."""
 
-    trials: KeptTrials[Position, tuple[TrialRecord, ...]]
+    trials: dict[Position, tuple[TrialRecord, ...]]
     stopped: str | None
 
 
@@ -36,7 +36,7 @@ class _Loop(Struct):
     on_trial: Callable[[Case, TrialRecord], None]
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
     known_result: asyncio.Event
-    kept: KeptTrials[Position, tuple[TrialRecord, ...]]
+    kept: dict[Position, tuple[TrialRecord, ...]] = field(default_factory=dict)
     running: dict[Position, dict[int, TrialRecord]] = field(default_factory=dict)
 
     async def serve_all(self) -> None:
@@ -52,7 +52,7 @@ class _Loop(Struct):
         for at in range(len(self.plan.cases)):
             if at not in self.kept:
                 done = self.running.get(at)
-                self.kept.keep(at, self.plan.deciding(at, self.plan.known(at) if done is None else done))
+                self._keep(at, self.plan.deciding(at, self.plan.known(at) if done is None else done))
 
     async def _serve(self, pending: Iterator[Position]) -> None:
         for at in pending:
@@ -70,9 +70,13 @@ class _Loop(Struct):
     def _end_case(self, at: Position, case: Case, done: dict[int, TrialRecord]) -> None:
         self.on_case(case, [done[index] for index in sorted(done)])
         deciding = self.plan.deciding(at, self.running.pop(at))
-        self.kept.keep(at, deciding)
+        self._keep(at, deciding)
         if self.plan.end_case(at, deciding):
             self.known_result.set()
+
+    def _keep(self, at: Position, deciding: tuple[TrialRecord, ...]) -> None:
+        # A record holds values as they are read from its file: 0.0 for 0, lists for tuples.
+        self.kept[at] = from_json(to_json(deciding), tuple[TrialRecord, ...])
 
     async def _run_trial(self, at: Position, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
         try:
@@ -117,8 +121,7 @@ async def run_trials(
         on_trial: called with each trial that ran and is to be journaled: one that a stop may have disturbed is not.
         on_case: called with every finished case and its finished trials, resumed ones included, in order of index.
     """
-    kept = KeptTrials[Position, tuple[TrialRecord, ...]](tuple[TrialRecord, ...])
-    loop = _Loop(plan, trials, lane, stop, on_trial, on_case, asyncio.Event(), kept)
+    loop = _Loop(plan, trials, lane, stop, on_trial, on_case, asyncio.Event())
     serving = asyncio.create_task(loop.serve_all())
     ending = [asyncio.create_task(stop.wait()), asyncio.create_task(loop.known_result.wait())]
     await asyncio.wait({serving, *ending}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

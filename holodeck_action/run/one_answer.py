@@ -25,7 +25,6 @@ from holodeck_action.suite.model.policy import CaseOverlay, Policy, RetrievalOve
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.resolve import chunk_gains
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.redaction import Redactor
@@ -111,8 +110,9 @@ def _build_turn(metric: Metric, turn_values: Mapping[str, Any]) -> Turn:
     chunks = turn_values["ground_truth_chunk_ids"]
     return Turn(
         0,
-        TurnTexts(turn_values["input"] or "", question.ground_truth),
+        turn_values["input"] or "",
         _NO_MARK,
+        question.ground_truth,
         ExpectationFactory().build(question.expected_tools),
         metrics=(MetricSpec(metric, metric.name or metric.base_name(ranks[0]), _NO_MARK, False, ranks[0]),),
         expected_trajectory=None if steps is None else tuple(map(expected_tool, steps)),

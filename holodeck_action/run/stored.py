@@ -23,7 +23,6 @@ from holodeck_action.run.conversations import (
     leave_ungraded,
     said_turn,
 )
-from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.run.loading import LoadedSuite, with_lines, with_python
 from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.settings import Settings
@@ -53,7 +52,7 @@ def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> S
     attached = {} if record.run.closure is None else record.run.closure.attached
     changed = {name for name, digest in attached.items() if file_digest(suite.checkout, name) != digest}
     chosen: dict[str, Case] = {}
-    trials = KeptTrials[TrialKey, TrialRecord](TrialRecord)
+    trials: dict[TrialKey, TrialRecord] = {}
     problems: list[str] = []
     for stored in record.cases:
         case = known.get(stored.id)
@@ -64,7 +63,7 @@ def find_stored_run(path: GivenPath, results: Results, loaded: LoadedSuite) -> S
         # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
         for trial in stored.all_trials:
-            trials.keep((case.id, trial.index), trial)
+            trials[case.id, trial.index] = trial
     if problems:
         raise ConfigurationError(problems)
     return StoredRun(

@@ -22,7 +22,6 @@ from holodeck_action.record.record import (
     SuiteIdentity,
     TrialRecord,
 )
-from holodeck_action.record.stored_cases import LazyCases
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.case_choice import filters_of
 from holodeck_action.run.case_records import case_record
@@ -119,11 +118,9 @@ async def run_suite(
     if counted is not None and order is not None:
         answered = {heads[at].id: done.trials[at] for at in range(len(cases)) if at not in among and done.trials[at]}
         certain = CertainEnd(tuple(heads[at].id for at in counted), answered)
-    records: Sequence[CaseRecord] = LazyCases(
-        len(cases), lambda at: case_record(cases[at], done.trials[at] if at in among else (), redactor)
+    records = tuple(
+        case_record(case, done.trials[at] if at in among else (), redactor) for at, case in enumerate(cases)
     )
-    if done.trials.is_in_memory:
-        records = tuple(records)
     notices = run_notices(suite, cases, settings.gates, made.provenance.filters, started.date())
     before = redactor.value((*(() if stored is None else stored.notices), *notices))
     most, stopped = longest_answer(suite.agent), done.stopped or (None if stored is None else stored.stop_reason)

@@ -23,7 +23,7 @@ def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     """Return the names of the metric's inputs that are certain, before the run, to be missing on a turn."""
     required = spec.config.needs
     # Fast path: this runs several times for every metric of every turn.
-    if required is GROUND_TRUTH and turn.texts.expects_answer:
+    if required is GROUND_TRUTH and turn.ground_truth is not None:
         return ()
     if turn.expected_trajectory is not None:
         required -= TOOLS
@@ -35,7 +35,7 @@ def _has_input(turn: Turn, name: str) -> bool:
     if name == "context":
         # The text of its files; an image has none.
         return any(file.type != "image" for file in turn.files)
-    return turn.texts.expects_answer if name == "ground_truth" else getattr(turn, name) is not None
+    return getattr(turn, name) is not None
 
 
 def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:

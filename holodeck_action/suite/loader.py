@@ -62,7 +62,6 @@ from holodeck_action.suite.validation import validate
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 from holodeck_action.suite.yaml.document import Document, MarkedMap
 from holodeck_action.suite.yaml.reading import read_yaml
-from holodeck_action.text.text_store import TextStore
 
 
 def load_suite(
@@ -439,9 +438,8 @@ class _SuiteBuilder:
         self.suite_specs = tuple(specs)
         context = {METRICS: self._sources.metrics}
         cases: list[Case] = []
-        texts = TextStore()
         for file in self._sources.case_files:
-            builder = CaseBuilder(file.document, self.policy, self._policy_document, self._table, texts)
+            builder = CaseBuilder(file.document, self.policy, self._policy_document, self._table)
             builder.set_suite_metrics(self.suite_specs)
             for place, raw in enumerate(file.cases):
                 file.cases[place] = None

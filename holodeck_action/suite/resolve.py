@@ -23,12 +23,10 @@ from holodeck_action.suite.model.cases import CaseEntry, FileInput, TableCase, T
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
 from holodeck_action.suite.model.simulation import Simulation
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.validation import EntryError
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, StopCheck, Turn
 from holodeck_action.suite.yaml.document import Document, Path, last_position
 from holodeck_action.text.foreign import RefusedFileError
-from holodeck_action.text.text_store import TextStore
 
 Entry = TypeVar("Entry")
 _MOST_LISTED = 10
@@ -232,12 +230,9 @@ def _turn_specs(specs: Specs) -> Specs:
 class CaseBuilder:
     """Builds the cases of one suite."""
 
-    def __init__(
-        self, document: Document, policy: Policy, policy_document: Document, table: MetricTable, texts: TextStore
-    ) -> None:
-        """Set the values that all cases share; `texts` stores their long texts."""
+    def __init__(self, document: Document, policy: Policy, policy_document: Document, table: MetricTable) -> None:
+        """Set the values that all cases share."""
         self._document = document
-        self._texts = texts
         self._policy = policy
         self._policy_document = policy_document
         self._table = table
@@ -352,8 +347,9 @@ class CaseBuilder:
         config = entry.turn_config if isinstance(entry, TurnEntry) else None
         return Turn(
             index=index,
-            texts=TurnTexts(entry.input or "", entry.expected_answer, self._texts),
+            input=entry.input or "",
             mark=self._document.mark(raw.line, raw.column),
+            ground_truth=entry.expected_answer,
             expected_tools=self._factory.build(entry.expected_tools),
             files=tuple(self._resolve_file(file) for file in entry.files or ()),
             retrieval_context=None if entry.retrieval_context is None else tuple(entry.retrieval_context),

@@ -15,7 +15,6 @@ from holodeck_action.suite.model.cases import FileInput
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.simulation import Simulation, Speaker
-from holodeck_action.suite.turn_texts import TurnTexts
 
 
 class ArgumentMatcher(Struct, frozen=True):
@@ -80,16 +79,18 @@ class MetricSpec(Struct, frozen=True):
 class Turn(Struct, frozen=True):
     """One exchange of a case.
 
-    `texts` stores `input` and `ground_truth`. `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a
-    plain list) apply to the whole conversation and are set only on the last turn, which trajectory and retrieval
-    metrics evaluate. `simulated_user` has texts about the conversation's simulated user by title, such as the goal;
-    None if no user is simulated. `said_by` is the author of a simulated user's input. `references` has the expected
-    answers if there are several, by whether any must be matched, or all; `ground_truth` is then their text.
+    `input` is the user's message, `ground_truth` the expected answer; None if there is none. `expected_trajectory` and
+    `ground_truth_chunk_ids` (id → gain; 1.0 for a plain list) apply to the whole conversation and are set only on the
+    last turn, which trajectory and retrieval metrics evaluate. `simulated_user` has texts about the conversation's
+    simulated user by title, such as the goal; None if no user is simulated. `said_by` is the author of a simulated
+    user's input. `references` has the expected answers if there are several, by whether any must be matched, or all;
+    `ground_truth` is then their text.
     """
 
     index: int
-    texts: TurnTexts
+    input: str
     mark: SourceMark
+    ground_truth: str | None = None
     expected_tools: ToolExpectation | None = None
     files: tuple[FileInput, ...] = ()
     retrieval_context: tuple[str, ...] | None = None
@@ -100,16 +101,6 @@ class Turn(Struct, frozen=True):
     simulated_user: Mapping[str, str] | None = None
     said_by: Speaker = ""
     references: Mapping[str, Sequence[str]] | None = None
-
-    @property
-    def input(self) -> str:
-        """The user's message."""
-        return self.texts.input
-
-    @property
-    def ground_truth(self) -> str | None:
-        """The expected answer; None if the turn has none."""
-        return self.texts.ground_truth
 
 
 class StopCheck(Struct, frozen=True):

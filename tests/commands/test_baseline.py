@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from holodeck_action.decide.decision import decide
-from holodeck_action.decide.written_results import write_results
-from holodeck_action.record.record import CaseRecord, TurnRecord
-from holodeck_action.record.result_files import read_record
-from holodeck_action.record.stored_cases import INDEXED_FROM
 from tests.commands.project import Finished, Project
 
 Lose = Callable[..., Project]
@@ -91,32 +85,6 @@ def test_flags_take_the_place_of_the_policy_file(lose: Lose) -> None:
     code = project.run("run", "-o", "out", "--baseline", "file:elsewhere", "--max-regressions", "2").code
     assert code == 0
     assert project.run("decide", "out/results.json", "--max-regressions", "1").code == 1
-
-
-@pytest.mark.full
-def test_a_base_too_large_to_be_held_stands_beside_the_run(lose: Lose) -> None:
-    project = lose(2)
-    stored = project.folder / "base" / "results.json"
-    held = read_record(stored)
-    assert project.run("run", "-o", "out").code == 1
-    gates = gates_of(project)
-
-    def wide(turn: TurnRecord) -> TurnRecord:
-        return replace(turn, retrieval_context=("x" * 1_000_000,))
-
-    def with_context(case: CaseRecord) -> CaseRecord:
-        return replace(case, trials=tuple(replace(each, turns=tuple(map(wide, each.turns))) for each in case.trials))
-
-    large = replace(held, cases=tuple(map(with_context, held.cases)))
-    write_results(stored.parent, large, decide(large))
-    assert stored.stat().st_size > INDEXED_FROM
-    assert project.run("run", "-o", "out").code == 1
-    assert (project.folder / "out" / "base" / "results.json").read_bytes() == stored.read_bytes()
-    assert gates_of(project) == gates
-    stored.unlink()
-    again = project.run("decide", "out/results.json")
-    assert again.code == 1
-    assert "2 cases got worse" in again.stdout
 
 
 def reactions(project: Project, *arguments: str) -> tuple[Finished, set[str]]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
-from datetime import date
 from pathlib import Path
 
 import jsonschema
 import pytest
-from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.written_results import write_results
-from holodeck_action.record.record import CaseRecord, Record, TurnRecord
-from holodeck_action.record.stored_cases import INDEXED_FROM
+from holodeck_action.record.record import Record
 from holodeck_action.reports.result_schema import result_schema
-from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.commands.project import Project
 from tests.record.records import case, record
 from tests.reports.pages import Page, told
@@ -199,40 +194,6 @@ def test_what_cannot_be_compared_is_refused(both: Project, arguments: list[str],
     finished = both.run("compare", *arguments)
     assert finished.code == 2
     assert sentence in finished.stderr
-
-
-def _written(folder: Path, made: Record, *, padded: int) -> None:
-    """Write a run whose turns have so many bytes of context, of which no comparison tells."""
-
-    def wide(turn: TurnRecord) -> TurnRecord:
-        return replace(turn, retrieval_context=("x" * padded,))
-
-    def with_context(case: CaseRecord) -> CaseRecord:
-        return replace(case, trials=tuple(replace(each, turns=tuple(map(wide, each.turns))) for each in case.trials))
-
-    folder.mkdir(parents=True)
-    whole = replace(made, cases=tuple(map(with_context, made.cases)))
-    write_results(folder, whole, decide(whole))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("form", ["console", "markdown", "json"])
-def test_runs_too_large_to_be_held_are_compared_alike(tmp_path: Path, form: str) -> None:
-    aside = QuarantineEntry(case="case-3", reason="flaky", owner="octocat", expires=date(2099, 1, 1))
-    base = of_trials("PPPPPFFFPEPS" * 2, "PFPF")
-    head = replace(of_trials("PFPFPPFEPPES" * 2, "FPPP", "new"), quarantine=(aside,))
-    told = []
-    for name, padded in (("small", 0), ("large", 1_500_000)):
-        _written(tmp_path / name / "base", base, padded=padded)
-        _written(tmp_path / name / "head", head, padded=padded)
-        size = (tmp_path / name / "base" / "results.json").stat().st_size
-        assert (size > INDEXED_FROM) == (name == "large")
-        finished = Project(tmp_path / name).run("compare", "base", "head", "--format", form)
-        assert finished.code == 1
-        told.append(re.sub('"record_digest": "[0-9a-f]{64}"', "", finished.stdout))
-    assert told[0] == told[1]
-    assert "case-1" in told[0]
-    assert "case-3" in told[0]
 
 
 def of_trials(single: str, repeated: str, *more: str) -> Record:

@@ -49,7 +49,7 @@ def job_of(hub: FakeGitHub, pause: Callable[[float], None] = lambda _: None) -> 
 
 def entry(number: int, suite: str = SUITE, **changes: Any) -> HistoryEntry:
     """A run a day; the first one is a Thursday."""
-    return HistoryEntry(line(number, suite=suite, **changes), (f"results of {number}".encode(),))
+    return HistoryEntry(line(number, suite=suite, **changes), f"results of {number}".encode())
 
 
 def add(job: Job, *entries: HistoryEntry, name: str = NAME) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import MetricSpec, Turn
 
 MARK = SourceMark("agent.yaml", 7, 5)
@@ -27,8 +26,7 @@ def spec(metric: str | None = None, *, inherited: bool = False, k: int | None = 
 
 def turn(*metrics: MetricSpec, **fields: Any) -> Turn:
     """Return the only turn of a conversation."""
-    texts = TurnTexts(fields.pop("input", "What is it?"), fields.pop("ground_truth", None))
-    return Turn(**{"index": 0, "texts": texts, "mark": MARK, "metrics": metrics, **fields})
+    return Turn(**{"index": 0, "input": "What is it?", "mark": MARK, "metrics": metrics, **fields})
 
 
 def answer(asked: Turn, response: str = "", **fields: Any) -> Answer:

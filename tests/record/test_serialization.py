@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from holodeck_action.record.record import ToolInvocation, Usage
-from holodeck_action.record.sequences import LazySequence
 from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json, to_json, to_plain
 from holodeck_action.suite.model.policy import Baseline
 
@@ -27,7 +26,7 @@ class Name(str):
         ({Name("a"): Name("b")}, {"a": "b"}),
         ({3: 4}, {"3": 4}),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),
-        (LazySequence(3, str), ["0", "1", "2"]),
+        (range(3), [0, 1, 2]),
         (
             Baseline(margin=0.25),
             {**Baseline().model_dump(mode="json", exclude={"on_loosened", "confirm"}), "margin": 0.25},

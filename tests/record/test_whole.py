@@ -13,8 +13,8 @@ import pytest
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.canonical import chosen_cases
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import read_results
-from holodeck_action.record.stored_cases import RecordError
 from tests.commands.project import Project
 from tests.record.records import case, record
 

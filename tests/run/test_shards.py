@@ -18,7 +18,6 @@ from holodeck_action.decide.written_results import NO_RELATED_FILES, write_resul
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
-from holodeck_action.record.stored_cases import INDEXED_FROM
 from holodeck_action.reports.conclusion import conclude
 from tests.commands.project import Project
 from tests.reports.pages import Page
@@ -108,33 +107,6 @@ def test_shards_have_as_many_cases_whatever_their_order(mixed: Project) -> None:
     (mixed.folder / "agent.yaml").write_text(json.dumps(suite))
     again = [read_record(mixed.folder / folder / "results.json") for folder in run_shards(mixed, 4, into="reversed")]
     assert [{case.id for case in part.cases if case.trials} for part in again] == ran
-
-
-@pytest.mark.full
-def test_shards_too_large_to_be_held_are_merged_alike(project: Project) -> None:
-    project.suite(
-        [{"name": f"case {number}", "input": "?", "ground_truth": "x"} for number in range(9)],
-        [{"type": "standard", "metric": "equality"}],
-    )
-    project.answers([{"case": f"case {number}", "response": f"{number}" * 2_500_000} for number in range(9)])
-    project.policy(target="recorded:answers.jsonl", limits={"max_response_bytes": 10_000_000})
-    assert project.run("run", "-o", "whole").code == 1
-    folders = run_shards(project, 3)
-    files = [project.folder / folder / "results.json" for folder in ("whole", *folders)]
-    assert files[0].stat().st_size > INDEXED_FROM
-    assert min(file.stat().st_size for file in files[1:]) > INDEXED_FROM / 3
-    assert project.run("merge", *folders, "-o", "out").code == 1
-    assert canonical(project, "out") == canonical(project, "whole")
-    ran = {line for file in files[1:] for line in _cases_of(file) if b'"trials":[]' not in line}
-    assert ran == set(_cases_of(project.folder / "out" / "results.json"))
-    files[1].write_bytes(files[1].read_bytes().replace(b"1111", b"1112", 1))
-    refused = project.run("merge", *folders, "-o", "out")
-    assert refused.code == 2
-    assert "1/results.json" in refused.stderr
-
-
-def _cases_of(file: Path) -> list[bytes]:
-    return [line.removesuffix(b",") for line in file.read_bytes().splitlines() if line.startswith(b'{"id":')]
 
 
 def test_a_shard_alone_has_no_verdict(mixed: Project) -> None:

@@ -13,13 +13,12 @@ from holodeck_action.run.certain_end import UntilCertain
 from holodeck_action.run.trial_plans import AllTrials, Available, Consistent, FurtherTrials, Plan, Resumed
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Gates
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, Turn
 from tests.record.records import case, evaluation, record
 
 MARK = SourceMark("agent.yaml", 1, 1)
 CASES = [
-    Case(f"case {at}", None, "0", MARK, (Turn(0, TurnTexts("q"), MARK),), multi_turn=False, repeat=repeat, min_pass=2)
+    Case(f"case {at}", None, "0", MARK, (Turn(0, "q", MARK),), multi_turn=False, repeat=repeat, min_pass=2)
     for at, repeat in enumerate((3, 5))
 ]
 ALL = AllTrials(CASES, stop_when_decided=False)

@@ -19,7 +19,6 @@ from holodeck_action.suite.applicability import (
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.model.metric_base import Metric
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from tests.suite.folders import HEAD, complaints, load, load_policy_of
 from tests.tables import walk
@@ -167,11 +166,12 @@ def test_what_needs_a_judge(metric: Mapping[str, Any], expected: bool) -> None:
     assert metric_of(metric).needs_judge is expected
 
 
-BARE = Turn(0, TurnTexts("a"), MARK)
+BARE = Turn(0, "a", MARK)
 FULL = Turn(
     0,
-    TurnTexts("a", "b"),
+    "a",
     MARK,
+    "b",
     expected_tools=ToolExpectation(()),
     expected_trajectory=(ExpectedTool("f"),),
     ground_truth_chunk_ids={"x": 1.0},
@@ -208,7 +208,7 @@ def test_missing_static_inputs_and_skips(metric: Mapping[str, Any], missing: tup
 @pytest.mark.parametrize("kind", ["tool_correctness", "deepeval_tool_correctness"])
 def test_a_trajectory_serves_tool_correctness_too(kind: str) -> None:
     spec = MetricSpec(metric_of(config(type=kind)), "m", MARK, True)
-    turn = Turn(0, TurnTexts("a"), MARK, expected_trajectory=(ExpectedTool("f"),))
+    turn = Turn(0, "a", MARK, expected_trajectory=(ExpectedTool("f"),))
     assert missing_static_inputs(spec, turn) == ()
     assert skip_reason(spec, turn) is None
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Reply
 
@@ -22,8 +21,8 @@ def make_case(
     case_id: str, *inputs: str, name: str | None = None, ground_truth: str | None = None, **turn_fields: Any
 ) -> Case:
     """A case with one turn per input (`hello` when none is given)."""
-    texts = [TurnTexts(text, ground_truth) for text in inputs or ("hello",)]
-    turns = tuple(Turn(index, text, MARK, **turn_fields) for index, text in enumerate(texts))
+    texts = enumerate(inputs or ("hello",))
+    turns = tuple(Turn(index, text, MARK, ground_truth, **turn_fields) for index, text in texts)
     return Case(case_id, name, "0" * 64, MARK, turns, multi_turn=len(turns) > 1)
 
 

@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from operator import itemgetter
 from typing import get_args
 
-from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
+from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, MetricStep
 from holodeck_action.decide.compare.confirming import FurtherTrials, classify_change
 from holodeck_action.decide.compare.pairing import CasePair, TurnMetric
 from holodeck_action.decide.named_turns import named_turn
 from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
 from holodeck_action.record.record import CaseRecord, TurnRecord
 
-_Ranked = tuple[bool, tuple[float, float], str, int]
-"""Whether a changed case is quarantined, its sort key, its id, and its index among the pairs."""
+_Ranked = tuple[bool, tuple[float, float], str, CaseChange]
+"""Whether a changed case is quarantined, its sort key, its id, and the change."""
 
 
 class CaseChanges:
     """The cases that passed on one side and failed on the other, gathered pair by pair."""
 
-    def __init__(self, recreate: Callable[[int], CasePair] | None, further: FurtherTrials | None) -> None:
+    def __init__(self, further: FurtherTrials | None) -> None:
         """Start empty.
 
         Args:
-            recreate: creates the pair with an index again, so that changed cases need not be kept in memory; None to
-                keep them in memory.
             further: numbers of further trials of a case that got worse; None to count each such case as regressed.
         """
-        self._recreate, self._further = recreate, further
-        self._kept: dict[int, CaseChange] = {}
+        self._further = further
         self._ranked: dict[CaseChangeKind, list[_Ranked]] = {kind: [] for kind in get_args(CaseChangeKind)}
 
-    def add(self, pair: CasePair, index: int) -> str:
-        """Add a pair with its index. If the case changed, but no metric that both sides evaluated explains the change,
-        return the reason; otherwise return an empty string.
+    def add(self, pair: CasePair) -> str:
+        """Add a pair. If the case changed, but no metric that both sides evaluated explains the change, return the
+        reason; otherwise return an empty string.
         """
         change = _explain_change(pair, self._further)
         if isinstance(change, str):
             return change
-        self._ranked[change.kind].append((change.quarantined, _rank_key(pair, change), change.id, index))
-        if self._recreate is None:
-            self._kept[index] = change
+        self._ranked[change.kind].append((change.quarantined, _rank_key(pair, change), change.id, change))
         return ""
 
-    def largest_first(self, kind: CaseChangeKind) -> Sequence[CaseChange]:
+    def largest_first(self, kind: CaseChangeKind) -> tuple[CaseChange, ...]:
         """Return the changed cases of a kind, largest change first, quarantined ones last."""
-        recreate, ranked = self._recreate, sorted(self._ranked[kind])
-        if recreate is None:
-            return tuple(self._kept[place] for *_, place in ranked)
-        places = array("Q", (place for *_, place in ranked))
-
-        def make(index: int) -> CaseChange:
-            change = _explain_change(recreate(places[index]), self._further)
-            assert isinstance(change, CaseChange)
-            return change
-
-        return ChangedCases([name for _, _, name, _ in ranked], sum(not aside for aside, *_ in ranked), make)
+        return tuple(change for *_, change in sorted(self._ranked[kind], key=itemgetter(0, 1, 2)))
 
 
 def _rank_key(pair: CasePair, change: CaseChange) -> tuple[float, float]:

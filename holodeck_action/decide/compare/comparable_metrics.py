@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 
 from msgspec import Struct
 
 from holodeck_action.decide.compare.pairing import SameCase, gives_same_verdicts
 from holodeck_action.record.evaluation import PREFERENCE, Criteria, Evaluation, Polarity
 from holodeck_action.record.judge_card import Configuration
-from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.record import Record
 
 _DIGEST_REASONS = {
     "addresses": "its judges are called at another address",
@@ -53,24 +54,15 @@ class MetricsTally:
     def __init__(self, base: Record, head: Record) -> None:
         """Start without cases."""
         self._base, self._head = base, head
-        self._of_base: dict[str, tuple[int, Criteria]] = {}
-        self._of_head: dict[str, tuple[int, Criteria]] = {}
+        self._of_base, self._of_head = _first_criteria(base), _first_criteria(head)
         self._measured: dict[str, str] = {}
         self._own_verdicts: set[str] = set()
         self._thresholds: dict[str, Counter[str]] = {}
         self._one_sided: Counter[str] = Counter()
         self._changed: dict[str, str] = {}
 
-    def add_base(self, case: CaseRecord, index: int) -> None:
-        """Add a case of the base with its index in the base; cases may come in any order."""
-        _note_criteria(self._of_base, case, index)
-
-    def add_head(self, case: CaseRecord, index: int) -> None:
-        """Add a case of the head with its index in the head; cases may come in any order."""
-        _note_criteria(self._of_head, case, index)
-
-    def add_same(self, case_pair: SameCase) -> None:
-        """Add a case of both runs, in the head's order, after `add_base` and `add_head`."""
+    def add(self, case_pair: SameCase) -> None:
+        """Add a case of both runs, in the head's order."""
         if case_pair.base.trials and case_pair.head.trials:
             self._one_sided.update(
                 {name for _, name in case_pair.base_evaluations.keys() ^ case_pair.head_evaluations.keys()}
@@ -95,16 +87,16 @@ class MetricsTally:
         if (then is None) != (now is None):
             yield "only one of the runs records which models grade it"
         elif then is not None and now is not None and then != now:
-            embeds = "embedding_model" in self._of_head[name][1].settings
+            embeds = "embedding_model" in self._of_head[name].settings
             yield _configuration_difference(then, now, embeds=embeds)
 
     @property
     def result(self) -> ComparableMetrics:
         """The metrics that can be compared."""
         of_base, of_head = self._of_base, self._of_head
-        asserting = frozenset(name for found in (of_base, of_head) for name, (_, by) in found.items() if by.asserts)
+        asserting = frozenset(name for found in (of_base, of_head) for name, by in found.items() if by.asserts)
         both = of_base.keys() & of_head.keys()
-        paired = frozenset(name for name, (_, by) in of_head.items() if by.kind == PREFERENCE)
+        paired = frozenset(name for name, by in of_head.items() if by.kind == PREFERENCE)
         incomparable = {
             **self._measured,
             **{name: self._changed.get(name, "only the base has it") for name in of_base.keys() - both},
@@ -115,7 +107,7 @@ class MetricsTally:
         one_sided = {name: count for name, count in self._one_sided.items() if name in both}
         own_verdicts = self._own_verdicts
         return ComparableMetrics(
-            polarities={name: by.polarity for name, (_, by) in sorted((of_base | of_head).items())},
+            polarities={name: by.polarity for name, by in sorted((of_base | of_head).items(), key=itemgetter(0))},
             incomparable=incomparable,
             informational=frozenset(incomparable) | own_verdicts,
             asserting=asserting,
@@ -124,13 +116,14 @@ class MetricsTally:
         )
 
 
-def _note_criteria(criteria: dict[str, tuple[int, Criteria]], case: CaseRecord, index: int) -> None:
-    """Add a case to `criteria`, which keeps each metric's first criteria that assert, or else its first criteria."""
-    for each in case.evaluations:
-        by = each.criteria
-        known = criteria.get(each.evaluator_name)
-        if known is None or (not by.asserts, index) < (not known[1].asserts, known[0]):
-            criteria[each.evaluator_name] = index, by
+def _first_criteria(record: Record) -> dict[str, Criteria]:
+    """Return, by name, each metric's first criteria that assert, or else its first criteria."""
+    found: dict[str, Criteria] = {}
+    for each in record.evaluations:
+        known = found.get(each.evaluator_name)
+        if known is None or (each.criteria.asserts and not known.asserts):
+            found[each.evaluator_name] = each.criteria
+    return found
 
 
 def _replaced_metrics(case_pair: SameCase) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -34,8 +33,6 @@ from holodeck_action.decide.compared_terms import TermsTally
 from holodeck_action.decide.survey import case_judge
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import BaseRun, Record
-from holodeck_action.record.sequences import LazySequence
-from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.seam import registry
 from holodeck_action.suite.model.policy import Baseline, Gates
 
@@ -77,23 +74,19 @@ def compare(
     """
     terms = TermsTally(base, head, base_run, head.gates if gates is None else gates, settings)
     matched = _match_cases(base, head, terms, judged)
-    same, metrics = matched.same, matched.metrics
-
-    def pair_at(index: int) -> CasePair:
-        return judge_pair(
-            same[index],
-            judged[matched.places[index]],
+    metrics = matched.metrics
+    further = _further_trials(base, head, settings) if settings.on_case_regression == "confirm" else None
+    found = _PairTally(CaseChanges(further), matched.unselected)
+    for same, verdict in matched.same:
+        pair = judge_pair(
+            same,
+            verdict,
             metrics.informational,
             base_stops=base.stop_when_decided,
             head_stops=head.stop_when_decided,
         )
-
-    small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
-    further = _further_trials(base, head, settings) if settings.on_case_regression == "confirm" else None
-    found = _PairTally(CaseChanges(None if small else pair_at, further), matched.unselected)
-    for at in range(len(same)):
-        found.add(pair_at(at), at, metrics)
-    shown = (same[at] for at in range(len(same)) if judged[matched.places[at]].outcome != "quarantined")
+        found.add(pair, metrics)
+    shown = (same for same, verdict in matched.same if verdict.outcome != "quarantined")
     preferences = _judged_pairs(shown, metrics, settings.margin, records=(base, head), gates=gates or head.gates)
     passed = found.passed.values
     asked, now = base.provenance.target, head.provenance.target
@@ -116,8 +109,8 @@ def compare(
         metrics=compared,
         regressed=found.changes.largest_first("regressed"),
         fixed=found.changes.largest_first("fixed"),
-        flaky=tuple(found.changes.largest_first("flaky")),
-        undecided=tuple(found.changes.largest_first("undecided")),
+        flaky=found.changes.largest_first("flaky"),
+        undecided=found.changes.largest_first("undecided"),
         unpaired=(*matched.others, *found.missing, *found.unexplained),
         base_consumed=matched.base_usage.consumed,
         head_consumed=matched.head_usage.consumed,
@@ -132,17 +125,14 @@ def compare(
         terms=terms.changes(),
         targets=None if asked == now else (asked, now),
         preferences=tuple(preference for _, preference in preferences.values()),
-        same_outcomes=_has_same_outcomes(base, matched, judged),
+        same_outcomes=_has_same_outcomes(base, matched),
     )
 
 
-def _has_same_outcomes(base: Record, matched: _MatchedCases, judged: Sequence[CaseVerdict]) -> bool:
+def _has_same_outcomes(base: Record, matched: _MatchedCases) -> bool:
     """Return whether each case of both runs has the outcome that it had by the base's own criteria and trials."""
     judge = case_judge(base)
-    return all(
-        judge(pair.whole[0]).outcome == judged[place].outcome
-        for pair, place in zip(matched.same, matched.places, strict=True)
-    )
+    return all(judge(same.whole[0]).outcome == verdict.outcome for same, verdict in matched.same)
 
 
 def _further_trials(base: Record, head: Record, settings: Baseline) -> FurtherTrials:
@@ -184,8 +174,7 @@ class _MatchedCases(Struct, frozen=True):
     """The cases of two records by id and content.
 
     Attributes:
-        same: cases that both records have with equal content, in the head's order.
-        places: for each case in `same`, its index in the head.
+        same: cases that both records have with equal content, with the head's verdicts, in the head's order.
         others: all other cases.
         metrics: the metrics that can be compared.
         base_usage: the base's usage for the cases in `same`.
@@ -193,8 +182,7 @@ class _MatchedCases(Struct, frozen=True):
         unselected: number of cases that the base did not run because of filters.
     """
 
-    same: Sequence[SameCase]
-    places: Sequence[int]
+    same: Sequence[tuple[SameCase, CaseVerdict]]
     others: tuple[UnpairedCase, ...]
     metrics: ComparableMetrics
     base_usage: UsageTally
@@ -207,43 +195,37 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
     filters = base.provenance.filters
     left_out, unselected = bool(filters) and filters != head.provenance.filters, UnknownCases()
     metrics, base_usage, head_usage = MetricsTally(base, head), UsageTally(), UsageTally()
-    alone = {name: place for place, name in enumerate(case_ids(base.cases))}
-    base_places, head_places = array("Q"), array("Q")
+    alone = {case.id: case for case in base.cases}
+    same = []
     unpaired = []
-    for place, case in enumerate(head.cases):
-        metrics.add_head(case, place)
-        at = alone.pop(case.id, None)
-        known = None if at is None else base.cases[at]
-        terms.add(case, known, place)
-        state = judged[place].outcome == "failed", judged[place].outcome == "quarantined"
+    for case, verdict in zip(head.cases, judged, strict=True):
+        known = alone.pop(case.id, None)
+        terms.add(case, known)
+        state = verdict.outcome == "failed", verdict.outcome == "quarantined"
         if known is None and left_out:
             reason = f"it is not in the base's selection (its filters: {', '.join(sorted(filters))})"
             unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason, *state))
-            if judged[place].outcome != "quarantined":
-                worse = int(case.asserting and judged[place].judged != "passed")
+            if verdict.outcome != "quarantined":
+                worse = int(case.asserting and verdict.judged != "passed")
                 unselected = UnknownCases(unselected.cases + 1, unselected.worse + worse)
             continue
-        if at is None or known is None:
+        if known is None:
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it", *state))
             continue
-        metrics.add_base(known, at)
         difference = case_difference(known, case)
         if difference is not None:
             unpaired.append(UnpairedCase(case.id, title(case), "changed", difference, *state))
             continue
-        metrics.add_same(same_case(known, case))
+        pair = same_case(known, case)
+        metrics.add(pair)
         base_usage.add(known)
         head_usage.add(case)
-        base_places.append(at)
-        head_places.append(place)
-    for at in alone.values():
-        gone = base.cases[at]
-        metrics.add_base(gone, at)
-        terms.add_removed(gone, at)
+        same.append((pair, verdict))
+    for gone in alone.values():
+        terms.add_removed(gone)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
     return _MatchedCases(
-        LazySequence(len(head_places), lambda at: same_case(base.cases[base_places[at]], head.cases[head_places[at]])),
-        head_places,
+        same,
         tuple(sorted(unpaired, key=lambda case: (case.why, case.id))),
         metrics.result,
         base_usage,
@@ -275,12 +257,12 @@ class _PairTally:
         self.trial_counts_differ = False
         self.unknown_now, self.unknown_base = UnknownCases(), unselected
 
-    def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
+    def add(self, pair: CasePair, metrics: ComparableMetrics) -> None:
         if pair.unjudged_reason:
             self._add_unknown(pair, metrics, is_counted=False)
             self.missing.append(_unevaluated_case(pair, pair.unjudged_reason))
             return
-        reason = self.changes.add(pair, place) if pair.is_decided else ""
+        reason = self.changes.add(pair) if pair.is_decided else ""
         regressed = (pair.base.judged, pair.head.judged) == ("passed", "failed")
         self._add_unknown(pair, metrics, is_counted=regressed and not reason)
         if reason:

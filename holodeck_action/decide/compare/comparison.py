@@ -6,7 +6,7 @@ Differences above 0 are improvements, whether high or low scores of the metric a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.terms_changes import TermsChanges
 from holodeck_action.record.evaluation import Polarity
-from holodeck_action.record.sequences import LazySequence, OneByOne
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
@@ -237,25 +236,9 @@ class CaseChange(Struct, frozen=True, omit_defaults=True):
     counts: TrialCounts | None = None
 
 
-class ChangedCases(LazySequence[CaseChange]):
-    """The changed cases of large runs, created on demand.
-
-    `ids` holds their ids, `gating` the number of cases that are not quarantined.
-    """
-
-    def __init__(self, ids: Sequence[str], gating: int, make_change: Callable[[int], CaseChange]) -> None:
-        super().__init__(len(ids), make_change)
-        self.ids, self.gating = ids, gating
-
-
 def count_gating(cases: Sequence[CaseChange]) -> int:
     """Return the number of changed cases that are not quarantined."""
-    return cases.gating if isinstance(cases, ChangedCases) else sum(not case.quarantined for case in cases)
-
-
-def changed_ids(cases: Sequence[CaseChange]) -> Iterable[str]:
-    """Return the ids of changed cases, without creating the cases."""
-    return cases.ids if isinstance(cases, ChangedCases) else [case.id for case in cases]
+    return sum(not case.quarantined for case in cases)
 
 
 class UnpairedCase(Struct, frozen=True, omit_defaults=True):
@@ -334,8 +317,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     paired: int
     pass_rate: Difference | None
     metrics: tuple[MetricComparison, ...]
-    regressed: OneByOne[CaseChange]
-    fixed: OneByOne[CaseChange]
+    regressed: tuple[CaseChange, ...]
+    fixed: tuple[CaseChange, ...]
     unpaired: tuple[UnpairedCase, ...]
     base_consumed: Consumed
     head_consumed: Consumed

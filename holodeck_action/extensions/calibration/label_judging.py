@@ -48,7 +48,6 @@ from holodeck_action.suite.applicability import missing_static_inputs
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.cases import FileInput
-from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.text.plain import cut, one_line
 
@@ -318,7 +317,7 @@ def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec
             ]
         )
     assert row.input is not None
-    return Turn(0, TurnTexts(row.input, row.ground_truth), mark, metrics=(structs.replace(specs[0], inherited=False),))
+    return Turn(0, row.input, mark, row.ground_truth, metrics=(structs.replace(specs[0], inherited=False),))
 
 
 def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:

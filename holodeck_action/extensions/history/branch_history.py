@@ -69,7 +69,7 @@ class BranchHistory:
 
     def _append(self, api: Api, entries: Sequence[HistoryEntry]) -> None:
         packed = {
-            entry.line.record_path: branches.create_blob(api, b"".join(pack(entry.results)))
+            entry.line.record_path: branches.create_blob(api, pack(entry.results))
             for entry in entries
             if entry.results is not None
         }

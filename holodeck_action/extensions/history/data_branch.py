@@ -34,8 +34,8 @@ from holodeck_action.github.bases.stored_results import (
     to_stored_results,
 )
 from holodeck_action.github.rest.api import Api
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import BaseResults
-from holodeck_action.record.stored_cases import RecordError
 
 MOST_PACKED = 32 * 1024 * 1024
 """Size limit of a packed record, and of the history, in bytes."""

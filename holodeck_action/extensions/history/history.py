@@ -15,10 +15,10 @@ from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.record.base_results import read_base, read_results_file
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import PREVIOUS_FOLDER
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.record.results_search import find_results
 from holodeck_action.record.serialization import to_plain
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -50,11 +50,11 @@ class HistoryEntry(Struct, frozen=True):
 
     Attributes:
         line: line of the run.
-        results: content of the results file in chunks; None if the history does not keep the results.
+        results: content of the results file; None if the history does not keep the results.
     """
 
     line: HistoryLine
-    results: Iterable[bytes] | None
+    results: bytes | None
 
 
 class HistoryStore(Protocol):
@@ -172,12 +172,9 @@ def _join_suites(suites: Sequence[str]) -> str:
     return shown if len(suites) <= 5 else f"{shown}, …"
 
 
-def pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield results compressed with gzip; equal results give equal bytes."""
-    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP_WBITS)
-    for piece in pieces:
-        yield packer.compress(piece)
-    yield packer.flush()
+def pack(content: bytes) -> bytes:
+    """Return results compressed with gzip; equal results give equal bytes."""
+    return zlib.compress(content, _COMPRESSION, _GZIP_WBITS)
 
 
 def unpack(packed: bytes, place: str) -> bytes:
@@ -254,7 +251,7 @@ class HistoryFolder:
             if entry.line in new and entry.results is not None:
                 file = self._folder / entry.line.record_path
                 make_folder(file.parent)
-                write_atomically(file.path, pack(entry.results), disk=self._disk)
+                write_atomically(file.path, [pack(entry.results)], disk=self._disk)
         # A truncated last line stays a separate line.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
         lines = [before, *map(dump_line, new)]

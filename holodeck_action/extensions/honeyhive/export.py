@@ -19,7 +19,7 @@ from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE
 from holodeck_action.extensions.history.history_lines import HistoryLine, history_line, sort_lines, suite_of
 from holodeck_action.extensions.history.history_store import HistoryFolder
-from holodeck_action.extensions.honeyhive.honeyhive import honeyhive_json_chunks
+from holodeck_action.extensions.honeyhive.honeyhive import honeyhive_json
 from holodeck_action.extensions.honeyhive.honeyhive_models import HumanAIEvaluation
 from holodeck_action.extensions.honeyhive.honeyhive_patterns import card_comparison
 from holodeck_action.extensions.honeyhive.human_ai import human_ai_evaluations
@@ -27,7 +27,7 @@ from holodeck_action.record.base_results import read_base
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.written import write_pieces
+from holodeck_action.reports.written import write_text
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.export_options import ExportOptions
 from holodeck_action.run.options.flags import PATH
@@ -93,10 +93,8 @@ def write_honeyhive(exporting: ExportOptions, caller: Caller) -> int:
     past = () if base is None else _base_run(record, base.record, concluded.report.comparison)
     earlier = (*_earlier_lines(options, record, caller), *past)
     before = sort_lines(line for line in earlier if line.moment < datetime.fromisoformat(record.run.started_at))
-    write_pieces(
-        honeyhive_json_chunks(concluded, before, tuple(_human_comparisons(options, record))),
-        options.file,
-        caller.stdout,
+    write_text(
+        honeyhive_json(concluded, before, tuple(_human_comparisons(options, record))), options.file, caller.stdout
     )
     return ExitCode.PASSED
 

@@ -31,7 +31,6 @@ from holodeck_action.extensions.honeyhive.honeyhive_patterns import (
     temporal_evaluations,
 )
 from holodeck_action.record.evaluation import Evaluation
-from holodeck_action.record.json_lists import fill_lists
 from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.serialization import JSON_ERRORS, from_json, from_plain, to_json
 from holodeck_action.reports.conclusion import Conclusion
@@ -40,10 +39,10 @@ from holodeck_action.suite.model.policy import GateSummary
 _COMMON = tuple(field.name for field in fields(Evaluation))
 
 
-def honeyhive_json_chunks(
+def honeyhive_json(
     conclusion: Conclusion, earlier_lines: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
-) -> Iterator[bytes]:
-    """Yield the JSON of a run's `HoneyHiveExport` in chunks of bytes.
+) -> str:
+    """Return the JSON of a run's `HoneyHiveExport`.
 
     `##[` is escaped, because GitHub's runner would read it as a command in a log.
 
@@ -55,33 +54,23 @@ def honeyhive_json_chunks(
     record, report = conclusion.record, conclusion.report
     measured = {found.metric for found in humans}
     cards = (summary_comparison(card, record, conclusion.verdict.record_digest) for card in record.cards)
-    head = HoneyHiveExport(
+    answers = tuple(_answer_results(record))
+    export = HoneyHiveExport(
         schema_version=EXPORT_VERSION,
         evaluation_batch=EvaluationBatch(
             batch_id=f"batch_{record.run.run_id}",
-            evaluations=(),
+            evaluations=tuple(each for answer in answers for each in answer.evaluations),
             batch_metadata=_metadata(conclusion),
             status="completed" if record.stopped is None else "failed",
         ),
-        multi_evaluation_results=(),
+        multi_evaluation_results=answers,
         evaluation_performance=_performance(report.evaluations),
         evaluation_quality=_quality(report.evaluations),
         ab_test_comparisons=tuple(ab_tests(report.comparison)) if report.comparison is not None else (),
         human_ai_comparisons=(*humans, *(found for found in cards if found.metric not in measured)),
         temporal_evaluations=tuple(temporal_evaluations(report, record, earlier_lines)),
     )
-    evaluations = (each for answer in _answer_results(record) for each in answer.evaluations)
-    lists = {
-        '  "evaluations": []': (_json(each) for each in evaluations),
-        ' "multi_evaluation_results": []': (_json(each) for each in _answer_results(record)),
-    }
-    for piece in fill_lists(_json(head), lists):
-        yield piece.replace("##[", "\\u0023\\u0023[").encode("utf-8", "replace")
-    yield b"\n"
-
-
-def _json(value: object) -> str:
-    return to_json(value, 1).decode()
+    return to_json(export, 1).decode().replace("##[", "\\u0023\\u0023[") + "\n"
 
 
 def _answer_results(record: Record) -> Iterator[MultiEvaluationResult]:

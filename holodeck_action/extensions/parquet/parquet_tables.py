@@ -20,7 +20,6 @@ from holodeck_action.record.disk import DISK, Disk, make_readable, write_new
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import from_json, to_json
-from holodeck_action.record.stored_cases import case_lines
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def write_tables(path: Path, record: Record, disk: Disk = DISK) -> None:
         raise FileExistsError(errno.EEXIST, "another file or folder has this name")
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        for number, part in enumerate(_part_contents(case_lines(record.cases))):
+        for number, part in enumerate(_part_contents(map(to_json, record.cases))):
             for table, content in zip(TABLES, part, strict=True):
                 write_new(temporary / f"{table}-{number:05}.parquet", [content], disk)
         make_readable(temporary, 0o777)

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from holodeck_action.record.evaluation import PREFERENCE, Evaluation
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord
-from holodeck_action.record.stored_cases import MappedCases
 
 Evaluations = Mapping[tuple[str, int], Sequence[Evaluation]]
 """Evaluations of a trial's last turn, by (id of the case in the record, index of the trial)."""
@@ -48,8 +47,7 @@ def skip_confirmations(record: Record) -> Record:
 
 
 def _map_cases(record: Record, change: Callable[[CaseRecord], CaseRecord]) -> Record:
-    cases = record.cases
-    return replace(record, cases=tuple(map(change, cases)) if isinstance(cases, tuple) else MappedCases(cases, change))
+    return replace(record, cases=tuple(map(change, record.cases)))
 
 
 def _skip(trial: TrialRecord, reason: str) -> TrialRecord:

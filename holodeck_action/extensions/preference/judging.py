@@ -19,7 +19,6 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.record.evaluation import PREFERENCE, Evaluation
 from holodeck_action.record.pair_texts import compared_text, compares_conversations, digest_of_text, question_text
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord
-from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.run.trials import SYSTEM_CLOCK, scorer_of
 from holodeck_action.scoring.computing import JobResult
 from holodeck_action.scoring.evaluations import EvaluationWriter
@@ -89,7 +88,7 @@ class _Judging:
 
     def __init__(self, open_suite: Run, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]) -> None:
         self._ready, self._base, self.found = open_suite, base, evaluations
-        self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
+        self._places = {case.id: place for place, case in enumerate(base.cases)}
         self._slots = asyncio.Semaphore(open_suite.settings.concurrency)
         self._scorer = scorer_of(open_suite, open_suite.resources.target_pool)
 

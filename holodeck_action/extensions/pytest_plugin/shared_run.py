@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.record.disk import open_lock, write_atomically
-from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.reports.report_views import CaseView, Report, cases_in_suite_order
 from holodeck_action.run.viewed import read_conclusion
 from holodeck_action.text.foreign import read_file

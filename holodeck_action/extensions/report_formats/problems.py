@@ -8,7 +8,6 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.compare.comparison import changed_ids
 from holodeck_action.github.annotations import annotation_key
 from holodeck_action.github.case_annotations import Finding, SuiteAnnotator, annotation_of
 from holodeck_action.record.serialization import to_json
@@ -70,7 +69,7 @@ def problems_of(report: Report) -> Iterator[Problem]:
         report = replace(report, provenance=replace(report.provenance, folder=report.folder))
     failing: Level = "warning" if report.outcome == "passed" else "error"
     yield from _gate_problems(report, failing)
-    regressed = frozenset(() if report.comparison is None else changed_ids(report.comparison.regressed))
+    regressed = frozenset(() if report.comparison is None else (case.id for case in report.comparison.regressed))
     for finding in SuiteAnnotator(report).findings():
         for rule, part in _split(finding):
             made = annotation_of(part, detailed=False)

@@ -13,7 +13,7 @@ from holodeck_action.decide.gates import TOLERANCE
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.decide.summaries import case_means
-from holodeck_action.decide.survey import judged_cases
+from holodeck_action.decide.survey import judge_cases
 from holodeck_action.extensions.traces.two_samples import Difference, compare_samples
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import Record
@@ -71,7 +71,7 @@ class _Scores:
         """Add the scores of a record's cases; cases whose ids are in `known_ids` are skipped."""
         for name, configuration in record.configurations.items():
             self.judges.setdefault(name, set()).add(configuration)
-        for case, verdict in judged_cases(record):
+        for case, verdict in zip(record.cases, judge_cases(record), strict=True):
             if case.id in known_ids or case.id in self.ids or verdict.outcome == "quarantined":
                 continue
             self.ids.add(case.id)

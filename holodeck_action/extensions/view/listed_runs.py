@@ -19,6 +19,7 @@ from holodeck_action.extensions.history.history_lines import HistoryLine
 from holodeck_action.extensions.history.history_store import HistoryFolder
 from holodeck_action.record.base_results import parse_base_results
 from holodeck_action.record.folder import LOCK_FILE, PREVIOUS_FOLDER
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import SCHEMA_VERSION, CaseRecord, Provenance, Record, RunInfo, SuiteIdentity
 from holodeck_action.record.result_files import (
     BASE_FOLDER,
@@ -30,7 +31,6 @@ from holodeck_action.record.result_files import (
     verdict_values,
 )
 from holodeck_action.record.results_search import results_name
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn, check_columns, column_name
 from holodeck_action.reports.page.viewer import PageView

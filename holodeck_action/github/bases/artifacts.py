@@ -29,8 +29,8 @@ from holodeck_action.github.bases.stored_results import (
 from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
 from holodeck_action.github.rest.api import Api, reading
 from holodeck_action.github.rest.objects import PER_PAGE, ApiError
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import BaseResults
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import workflow_path
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from msgspec import Struct
 from holodeck_action.github.bases.merge_base import WantedCommit
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.record.base_results import NO_BASE, parse_base_results
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BaseResults
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import WorkflowJob
 from holodeck_action.text.plain import one_line
 

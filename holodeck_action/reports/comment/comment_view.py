@@ -16,7 +16,7 @@ from holodeck_action.reports.comparison import answer_on_base, notable_usage, st
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.headline import LONGEST_CAUSE, MARKDOWN, headline
 from holodeck_action.reports.phrases import call_text, run_command
-from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
+from holodeck_action.reports.report_views import CaseView, Report, ToolCallView, TurnView
 from holodeck_action.reports.terms import PULL_REQUEST
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.code_spans import fence, inline_code
@@ -75,10 +75,7 @@ def _choose_examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
 
 def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequence[CaseView]:
     """Return the cases to show folded, in the order of their causes."""
-    if not causes:
-        return ()
-    positions = [place for cause in causes for place in cause.cases.positions if place not in open_cases]
-    return CaseViews(positions, causes[0].cases.view)
+    return [case for cause in causes for case in cause.cases if case.position not in open_cases]
 
 
 def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: bool) -> dict[str, Any]:

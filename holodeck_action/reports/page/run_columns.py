@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import CaseRecord
-from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
@@ -44,8 +43,8 @@ def check_columns(runs: Sequence[RunColumn]) -> None:
     if len(runs) > MOST_RUNS:
         raise ConfigurationError([f"a page shows at most {MOST_RUNS} runs, and there are {len(runs)}: leave some out"])
     first = runs[0]
-    known = set(case_ids(first.concluded.record.cases))
-    strangers = [run for run in runs[1:] if known.isdisjoint(case_ids(run.concluded.record.cases))]
+    known = {case.id for case in first.concluded.record.cases}
+    strangers = [run for run in runs[1:] if known.isdisjoint(case.id for case in run.concluded.record.cases)]
     if strangers:
         raise ConfigurationError(
             [
@@ -60,7 +59,7 @@ class OtherCases:
 
     def __init__(self, runs: Sequence[RunColumn]) -> None:
         self._runs = [run.concluded for run in runs]
-        self._places = [{name: at for at, name in enumerate(case_ids(run.record.cases))} for run in self._runs]
+        self._places = [{case.id: at for at, case in enumerate(run.record.cases)} for run in self._runs]
 
     def take(self, case_id: str) -> tuple[CaseInRun | None, ...]:
         """Return the case in each run; None for a run without it, or if it was already taken."""

@@ -28,7 +28,6 @@ from holodeck_action.reports.page.viewer_index import NO_LINKS, PageLinks, page_
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.foreign import read_file
-from holodeck_action.text.text_store import TextStore
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100
@@ -99,14 +98,14 @@ class _Chunks:
     """The details of cases in chunks, compressed in another thread, since compressing takes as long as building them.
 
     Attributes:
-        chunks: for each chunk, its number of cases and its index in the `TextStore`.
+        chunks: for each chunk, its number of cases and its compressed details.
         full: whether the size limit is exceeded; the chunk that exceeds the limit and all later chunks are omitted.
     """
 
-    def __init__(self, texts: TextStore, max_bytes: int, packer: Executor, *, canonical: bool) -> None:
-        self.chunks: list[tuple[int, int]] = []
+    def __init__(self, max_bytes: int, packer: Executor, *, canonical: bool) -> None:
+        self.chunks: list[tuple[int, bytes]] = []
         self.full = False
-        self._texts, self._left, self._packer, self._canonical = texts, max_bytes, packer, canonical
+        self._left, self._packer, self._canonical = max_bytes, packer, canonical
         self._details: list[bytes] = []
         self._bytes = 0
         self._packing: deque[tuple[int, Future[bytes]]] = deque()
@@ -141,25 +140,23 @@ class _Chunks:
         self._left -= 4 * ((len(chunk) + 2) // 3)
         self.full = self._left < 0
         if not self.full:
-            self.chunks.append((cases, self._texts.add(chunk)))
+            self.chunks.append((cases, chunk))
 
 
 class _PackedRows(Struct, frozen=True):
     """The rows of a page: columns, details in chunks, and a note about omitted details (None if none are omitted)."""
 
     columns: ColumnBuilder
-    texts: TextStore
-    chunks: Sequence[tuple[int, int]]
+    chunks: Sequence[tuple[int, bytes]]
     omitted: Mapping[str, Any] | None
 
 
 def _pack_rows(view: PageView, max_bytes: int) -> _PackedRows:
     """Build columns and details in one pass over the rows, since building a row is the most expensive step."""
-    texts = TextStore()
-    columns = ColumnBuilder(metric_columns(view.suites), view.links, texts, canonical=view.canonical)
+    columns = ColumnBuilder(metric_columns(view.suites), view.links, canonical=view.canonical)
     all_rows = 0
     with ThreadPoolExecutor(1) as packer:
-        chunks = _Chunks(texts, max_bytes, packer, canonical=view.canonical)
+        chunks = _Chunks(max_bytes, packer, canonical=view.canonical)
         for row in page_rows(view.suites, view.runs[1:]):
             all_rows += 1
             if view.chosen is not None and not view.chosen(
@@ -183,7 +180,7 @@ def _pack_rows(view: PageView, max_bytes: int) -> _PackedRows:
             "why": "the page holds the cases that --case selects",
             "command": f"holodeck-action report {view.results} --format html",
         }
-    return _PackedRows(columns, texts, chunks.chunks, omitted)
+    return _PackedRows(columns, chunks.chunks, omitted)
 
 
 def page_policy(*, is_live: bool) -> str:
@@ -213,7 +210,7 @@ def _data_elements(view: PageView, packed: _PackedRows, head: dict[str, Any]) ->
     first = 0
     for cases, chunk in packed.chunks:
         about = f'class="chunk" data-first="{first}" data-count="{cases}"'
-        yield from element(f"{of_data} {about}", _base64([packed.texts.read(chunk)]))
+        yield from element(f"{of_data} {about}", _base64([chunk]))
         first += cases
     text = (
         _json(without_volatile(head) if view.canonical else head)

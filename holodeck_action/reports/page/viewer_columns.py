@@ -16,7 +16,6 @@ from holodeck_action.reports.page.viewer_cases import known_tokens
 from holodeck_action.reports.page.viewer_index import PageLinks, Row
 from holodeck_action.reports.phrases import place, run_command
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.text_store import TextStore
 
 SHOWN_CASES = 10
 """Maximum number of cases to list for readers without JavaScript."""
@@ -67,23 +66,20 @@ class ColumnBuilder:
         first: the first `SHOWN_CASES` rows, for readers without JavaScript.
     """
 
-    def __init__(
-        self, metrics: Sequence[tuple[int, str]], links: PageLinks, texts: TextStore, *, canonical: bool
-    ) -> None:
+    def __init__(self, metrics: Sequence[tuple[int, str]], links: PageLinks, *, canonical: bool) -> None:
         """Start without rows.
 
         Args:
             metrics: for each metric's column, the index of its suite and its name.
             links: URLs for links.
-            texts: stores the blocks.
             canonical: whether to omit times and other data that differ between runs.
         """
         self.rows = 0
         self.first: list[dict[str, object]] = []
         self._columns = {key: at for at, key in enumerate(metrics)}
-        self._links, self._texts, self._canonical = links, texts, canonical
+        self._links, self._canonical = links, canonical
         self._block: dict[str, list[Any]] = defaultdict(list)
-        self._blocks: list[int] = []
+        self._blocks: list[bytes] = []
 
     def add(self, row: Row) -> None:
         """Append a row."""
@@ -97,15 +93,13 @@ class ColumnBuilder:
     def pieces(self) -> Iterator[bytes]:
         """Yield the JSON list of all blocks in pieces; call it after all rows are added."""
         self._end_block()
-        before = b"["
-        for block in self._blocks:
-            yield before + self._texts.read(block)
-            before = b","
+        for number, block in enumerate(self._blocks):
+            yield (b"," if number else b"[") + block
         yield b"]"
 
     def _end_block(self) -> None:
         """Store the current block and start the next one."""
-        self._blocks.append(self._texts.add(page_json(self._block, self._canonical)))
+        self._blocks.append(page_json(self._block, self._canonical))
         self._block = defaultdict(list)
 
     def _outcome_columns(self, row: Row) -> dict[str, object]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, changed_ids
+from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import CaseRecord
-from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.reports.case_text import agent_text
 from holodeck_action.reports.comment.places import line_url
 from holodeck_action.reports.comparison import step_text
@@ -20,7 +20,7 @@ from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.page.run_columns import CaseInRun, OtherCases, RunColumn
 from holodeck_action.reports.page.viewer_cases import case_detail
 from holodeck_action.reports.phrases import case_trials_text, repository_path
-from holodeck_action.reports.report_views import Report, positions_of, view_at
+from holodeck_action.reports.report_views import CaseView, Report
 from holodeck_action.suite.errors import SourceMark
 
 Change = Literal["regressed", "flaky", "undecided", "improved", "new", "gone", "changed", "same"]
@@ -118,10 +118,10 @@ def page_rows(suites: Sequence[Conclusion], other_runs: Sequence[RunColumn] = ()
 def _suite_rows(suites: Sequence[Conclusion]) -> Iterator[Row]:
     rows = [_Rows(at, suite) for at, suite in enumerate(suites)]
     for each in rows:
-        yield from each.report_rows(positions_of(each.report.attention))
+        yield from each.report_rows(each.report.attention)
     for each in rows:
         report = each.report
-        yield from each.report_rows(sorted([*positions_of(report.passing), *positions_of(report.informational)]))
+        yield from each.report_rows(sorted((*report.passing, *report.informational), key=attrgetter("position")))
     for each in rows:
         yield from each.base_only_rows()
 
@@ -132,31 +132,27 @@ class _Rows:
     def __init__(self, index: int, suite: Conclusion) -> None:
         self.report = suite.report
         self._at, self._record, self._verdicts = index, suite.record, suite.verdict.cases
-        # Build views of few cases only: one costs as much as the rest of a row.
-        self._view = view_at(self.report.attention, self.report.passing, self.report.informational)
         self._base = () if suite.base is None else suite.base.cases
         self._before = () if suite.base is None else judge_cases(suite.base)
         # Index in the base by id; cases that were yielded are removed.
-        self._places = {case: index for index, case in enumerate(case_ids(self._base))}
+        self._places = {case.id: index for index, case in enumerate(self._base)}
         compared = self.report.comparison
-        # Sequence and index of each change by the case's id, since changes of large runs are built on demand.
-        self._case_changes = {
-            case: (changes, number)
-            for changes in (
-                () if compared is None else (compared.regressed, compared.fixed, compared.flaky, compared.undecided)
-            )
-            for number, case in enumerate(changed_ids(changes))
-        }
+        self._case_changes = (
+            {}
+            if compared is None
+            else {
+                case.id: case for case in (*compared.regressed, *compared.fixed, *compared.flaky, *compared.undecided)
+            }
+        )
         self._unpaired = (
             {} if compared is None else {one.id: _WHY[one.why] for one in compared.unpaired if one.why in _WHY}
         )
 
-    def report_rows(self, positions: Iterable[int]) -> Iterator[Row]:
-        """Yield the rows of cases in the report, given by their positions in the suite."""
-        for position in positions:
-            case = self._record.cases[position]
-            at, found = self._places.pop(case.id, None), self._case_changes.get(case.id)
-            case_change = None if found is None else found[0][found[1]]
+    def report_rows(self, views: Iterable[CaseView]) -> Iterator[Row]:
+        """Yield the rows of cases in the report."""
+        for view in views:
+            position, case = view.position, self._record.cases[view.position]
+            at, case_change = self._places.pop(case.id, None), self._case_changes.get(case.id)
             change: Change | None = None
             if self.report.comparison is not None:
                 change = _KINDS[case_change.kind] if case_change is not None else self._unpaired.get(case.id, "same")
@@ -170,10 +166,8 @@ class _Rows:
                 self._verdicts[position],
                 None if at is None else self._base[at],
                 None if at is None else self._before[at],
-                case_trials_text(self._view(position)) if case.repeat > 1 else None,
-                task=agent_text(self.report, self._view(position))
-                if self._verdicts[position].outcome in ("failed", "error")
-                else None,
+                case_trials_text(view) if case.repeat > 1 else None,
+                task=agent_text(self.report, view) if self._verdicts[position].outcome in ("failed", "error") else None,
             )
 
     def base_only_rows(self) -> Iterator[Row]:
@@ -181,7 +175,7 @@ class _Rows:
         if self.report.comparison is None or not self._places:
             return
         # Cases that another shard runs are not listed, but they are not gone.
-        own = set(case_ids(self._record.cases))
+        own = {case.id for case in self._record.cases}
         report = self.report
         behind = len(report.attention) + len(report.passing) + len(report.informational)
         for case_id, at in self._places.items():

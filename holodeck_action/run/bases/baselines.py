@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holodeck_action.record.base_results import NO_BASE, make_base_results, read_open_results, read_results_file
+from holodeck_action.record.base_results import NO_BASE, make_base_results, parse_base_results, read_results_file
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.record.result_files import BaseResults, results_path
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.loading import with_lines
 from holodeck_action.run.run import FoundBase, MissingBase, Run
@@ -129,7 +129,7 @@ def _read_base_file(suite: Run, name: str, job: Job) -> FoundBase:
             found = read_results_file(results)
         else:
             with files.open(results.given, _MOST_BYTES) as opened:
-                found = read_open_results(opened, str(results))
+                found = parse_base_results(opened.read(), str(results))
     except OSError as error:
         raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
     if found.results.record.certain is not None:

@@ -142,7 +142,7 @@ def _find_results(files: CommitFiles, path: str) -> TreeEntry | None:
     return files.find(f"{found.path}/{RESULTS_FILE}") if found is not None and found.mode == FOLDER else found
 
 
-def _is_same(files: CommitFiles, before: TreeEntry, content: Iterable[bytes]) -> bool:
+def _is_same(files: CommitFiles, before: TreeEntry, content: bytes) -> bool:
     if _blob_name(content, before.sha) == before.sha:
         return True
     stored = files.read(before, _LONGEST_POINTER)
@@ -150,17 +150,13 @@ def _is_same(files: CommitFiles, before: TreeEntry, content: Iterable[bytes]) ->
     pointer = None if stored is None else _POINTER.match(f"{stored.lossy_text()}\n")
     if pointer is None:
         return False
-    digest = hashlib.sha256()
-    for piece in content:
-        digest.update(piece)
-    return pointer[1] == digest.hexdigest()
+    return pointer[1] == hashlib.sha256(content).hexdigest()
 
 
-def _blob_name(content: Iterable[bytes], sample: str) -> str:
+def _blob_name(content: bytes, sample: str) -> str:
     """Return the hash by which Git names a file's content; `sample` is another hash, whose length tells the
     algorithm."""
     digest = hashlib.sha256() if len(sample) == _SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
-    digest.update(f"blob {sum(map(len, content))}\0".encode())
-    for piece in content:
-        digest.update(piece)
+    digest.update(f"blob {len(content)}\0".encode())
+    digest.update(content)
     return digest.hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.decide.survey import judged_cases
+from holodeck_action.decide.survey import judge_cases
 from holodeck_action.record.result_files import read_record
 from holodeck_action.run.options.action_inputs import AGAINST, DECLARED, Flags
 from holodeck_action.run.stages import stages_of
@@ -88,7 +88,7 @@ def failed_cases(path: GivenPath) -> frozenset[str]:
     Raises:
         ConfigurationError: the file is not a results file.
     """
-    judged = (verdict for _, verdict in judged_cases(read_record(path)))
+    judged = judge_cases(read_record(path))
     return frozenset(verdict.id for verdict in judged if verdict.judged not in ("passed", "informational"))
 
 

@@ -32,7 +32,7 @@ from holodeck_action.record.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.record.stored_cases import case_lines
+from holodeck_action.record.serialization import to_json
 from holodeck_action.suite.errors import SourceMark
 from tests.commands.project import Finished, Project
 from tests.record.records import case, record
@@ -162,7 +162,7 @@ def present(columns: tuple[Column, ...], value: dict[str, Any], depth: int = 0) 
 
 
 def cases_of(made: Record) -> list[dict[str, Any]]:
-    return [present(tables()[0].columns, json.loads(line)) for line in case_lines(made.cases)]
+    return [present(tables()[0].columns, json.loads(to_json(case))) for case in made.cases]
 
 
 @pytest.mark.full
