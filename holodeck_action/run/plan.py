@@ -18,8 +18,8 @@ from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, fo
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.facts import Known
 from holodeck_action.record.judge_probe import JudgeProbe
+from holodeck_action.record.parsed_record import RecordError
 from holodeck_action.record.result_files import read_record
-from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.concurrency import concurrency_phrase
 from holodeck_action.run.estimates import (
     JudgingEstimate,
