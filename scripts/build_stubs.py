@@ -31,7 +31,7 @@ def metrics_stub() -> str:
     """Return the stub of `holodeck_action.metrics`."""
     lines = [_line(name, source).split("\n") for name, source in sorted(public().items())]
     imports, names = ("\n".join(sorted(line[at] for line in lines)) for at in (0, 1))
-    others = "PUBLIC: dict[str, str]\n\ndef public() -> dict[str, str]: ..."
+    others = "def public() -> dict[str, str]: ..."
     return f"# ruff: noqa: I001\n{imports}\n\n{names}\n\n{others}\n"
 
 

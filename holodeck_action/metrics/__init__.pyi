@@ -31,17 +31,17 @@ from holodeck_action.metrics.text_checks import NotContainsMetric
 from holodeck_action.metrics.text_checks import NotRegexMetric
 from holodeck_action.metrics.text_checks import RegexMetric
 from holodeck_action.metrics.text_checks import StartsWithMetric
-from holodeck_action.metrics.text_similarity import BLEUMetric
+from holodeck_action.metrics.text_similarity import BleuMetric
 from holodeck_action.metrics.text_similarity import F1Metric
-from holodeck_action.metrics.text_similarity import METEORMetric
-from holodeck_action.metrics.text_similarity import ROUGEMetric
+from holodeck_action.metrics.text_similarity import MeteorMetric
+from holodeck_action.metrics.text_similarity import RougeMetric
 from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.metrics.tools.trajectory import TrajectoryMetric
 
 Agent = AgentMetric
 Azure = AzureMetric
 AzureEvaluator = AzureClassMetric
-Bleu = BLEUMetric
+Bleu = BleuMetric
 Composite = CompositeMetric
 Contains = ContainsMetric
 ContainsAll = ContainsAllMetric
@@ -57,7 +57,7 @@ Generation = GenerationMetric
 Json = JsonMetric
 Length = LengthMetric
 LmRetrieval = LmRetrievalMetric
-Meteor = METEORMetric
+Meteor = MeteorMetric
 NotContains = NotContainsMetric
 NotRegex = NotRegexMetric
 Numeric = NumericMetric
@@ -68,7 +68,7 @@ Refusal = RefusalMetric
 Regex = RegexMetric
 Relevance = RelevanceMetric
 Retrieval = RetrievalMetric
-Rouge = ROUGEMetric
+Rouge = RougeMetric
 Similar = SimilarMetric
 StartsWith = StartsWithMetric
 Summarization = SummarizationMetric
@@ -76,7 +76,5 @@ ToolCorrectness = ToolCorrectnessMetric
 Toxicity = ToxicityMetric
 Trajectory = TrajectoryMetric
 TrajectoryAccuracy = TrajectoryAccuracyMetric
-
-PUBLIC: dict[str, str]
 
 def public() -> dict[str, str]: ...

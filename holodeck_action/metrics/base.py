@@ -345,6 +345,16 @@ class BuildContext(Struct, frozen=True):
         return self.judged(config, lambda judge, shared: evaluator(judge=judge, **options, **shared))
 
 
+class Use(Struct, frozen=True):
+    """What a metric may use to grade one item.
+
+    Attributes:
+        judge: the model that grades.
+    """
+
+    judge: JudgeModel
+
+
 class DeterministicEvaluator(BaseEvaluator):
     """An evaluator without model calls: a subclass implements `compute`, which needs no event loop.
 

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from inspect import get_annotations
 from types import ModuleType
 
-import holodeck_action.metrics
+from holodeck_action.metrics.standard import StandardMetric, standard_name
 from holodeck_action.seam import registry
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import MetricTypes
@@ -70,6 +70,30 @@ class _BuiltIn(Mapping[str, type[Metric]]):
         return order_metrics([*own, *declared]).classes
 
 
+def find_public(name: str) -> type[Metric] | None:
+    """Return this package's metric with a public name, such as `Length` for `LengthMetric`; None if there is none."""
+    for module in _modules_containing(f"class {name}Metric(".encode()):
+        found = getattr(_import_module(module), f"{name}Metric", None)
+        if isinstance(found, type) and _is_public(found):
+            return found
+    return None
+
+
+def public_names() -> dict[str, str]:
+    """Return this package's public metrics by name, each as `module:name`."""
+    modules = {*_modules_containing(_METRIC_MARKER), *_modules_containing(b"(StandardMetric")}
+    classes = [found for name in sorted(modules) for found in vars(_import_module(name)).values()]
+    public = [found for found in classes if isinstance(found, type) and _is_public(found)]
+    return {found.__name__.removesuffix("Metric"): f"{found.__module__}:{found.__name__}" for found in public}
+
+
+def _is_public(found: type) -> bool:
+    """Return whether a class is a metric that scores an answer alone, without code of a suite."""
+    if not issubclass(found, Metric) or found.grader_callables is not Metric.grader_callables:
+        return False
+    return standard_name(found) is not None or ("type" in get_annotations(found) and found is not StandardMetric)
+
+
 def order_metrics(metrics: Iterable[type[Metric]]) -> MetricTypes:
     """Return metrics by type, in the order in which messages list them."""
     ordered = sorted(metrics, key=lambda metric: (metric.PLACE, metric_type(metric)))
@@ -98,7 +122,7 @@ def _read_source(path: str) -> bytes:
 
 
 def _import_module(name: str) -> ModuleType:
-    return importlib.import_module(f"{holodeck_action.metrics.__name__}.{name}")
+    return importlib.import_module(f"{__package__}.{name}")
 
 
 def _metrics_in(module: ModuleType) -> Iterator[type[Metric]]:

@@ -20,9 +20,9 @@ _TYPE = "standard"
 _HERE = "holodeck_action.metrics"
 _OF_EXTENSIONS = {name: metric.to for (kind, name), metric in registry.metrics().items() if kind == _TYPE}
 _OWN = {
-    "bleu": f"{_HERE}.text_similarity:BLEUMetric",
-    "rouge": f"{_HERE}.text_similarity:ROUGEMetric",
-    "meteor": f"{_HERE}.text_similarity:METEORMetric",
+    "bleu": f"{_HERE}.text_similarity:BleuMetric",
+    "rouge": f"{_HERE}.text_similarity:RougeMetric",
+    "meteor": f"{_HERE}.text_similarity:MeteorMetric",
     "f1_score": f"{_HERE}.text_similarity:F1Metric",
     "equality": f"{_HERE}.deterministic:EqualityMetric",
     "numeric": f"{_HERE}.deterministic:NumericMetric",
@@ -110,7 +110,7 @@ class StandardMetric(JudgedMetric):
     @classmethod
     def _set_metric(cls, value: Any) -> Any:
         # Not a default of the field, because criteria omit defaults, and different metrics must not look equal.
-        name = _NAMES.get(f"{cls.__module__}:{cls.__qualname__}")
+        name = standard_name(cls)
         if name is None or not isinstance(value, Mapping) or value.get("metric") == name:
             return value
         if "metric" in value:
@@ -156,3 +156,8 @@ class StandardMetric(JudgedMetric):
         for name, metrics in _USED_BY.items():
             if name in self.model_fields_set and self.metric not in metrics and getattr(self, name) is not None:
                 yield f"{place}: {name} has no effect on {self.metric}"
+
+
+def standard_name(metric: type) -> str | None:
+    """Return the name in `metric` of a class of this package; None if it is the class of none."""
+    return _NAMES.get(f"{metric.__module__}:{metric.__qualname__}")

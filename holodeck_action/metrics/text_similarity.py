@@ -5,7 +5,7 @@ The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, require_texts
 from holodeck_action.metrics.errors import NLPMetricsError
@@ -23,12 +23,11 @@ class _TextMetric(StandardMetric, ComputedMetric):
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
     QUICK_ON_SHORT_TEXTS = True
-    TITLE: ClassVar[str]
 
     @property
-    def title(self) -> str | None:
-        """Name that messages show with the score and without an explanation."""
-        return self.TITLE
+    def evaluator_name(self) -> str:
+        """The name of HoloDeck's class of the metric, such as `BLEUEvaluator`."""
+        return f"{str(self.title).split()[-1]}Evaluator"
 
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `response` against `ground_truth`, both strings.
@@ -38,7 +37,7 @@ class _TextMetric(StandardMetric, ComputedMetric):
         """
         score, extras = self._score(*require_texts(self.evaluator_name, given, NLPMetricsError))
         # The texts are not quoted, because every report shows them next to this.
-        found = f"{self.TITLE} of the response against the ground truth is {score:.4f}"
+        found = f"{self.title} of the response against the ground truth is {score:.4f}"
         if extras:
             found += f" ({', '.join(f'{name} {value:.4f}' for name, value in extras.items())})"
         return self.result(score, found, extras)
@@ -48,7 +47,7 @@ class _TextMetric(StandardMetric, ComputedMetric):
         """Return the score and extra scores by name."""
 
 
-class BLEUMetric(_TextMetric):
+class BleuMetric(_TextMetric):
     """Sentence BLEU as sacreBLEU computes it: exponential smoothing, effective order, tokeniser 13a, 0..1.
 
     Papineni et al. 2002; Post 2018; smoothing method 3 of Chen and Cherry 2014.
@@ -57,7 +56,7 @@ class BLEUMetric(_TextMetric):
     if TYPE_CHECKING:
         metric: Literal["bleu"] = "bleu"
 
-    TITLE = "BLEU"
+    title = "BLEU"
     VERSION = "sacrebleu 2.6.0 nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
@@ -66,7 +65,7 @@ class BLEUMetric(_TextMetric):
         return bleu(response, reference), {}
 
 
-class ROUGEMetric(_TextMetric):
+class RougeMetric(_TextMetric):
     """ROUGE-1, ROUGE-2 and ROUGE-L F-measures as rouge-score computes them; `variant` selects the score.
 
     Lin 2004.
@@ -75,7 +74,7 @@ class ROUGEMetric(_TextMetric):
     if TYPE_CHECKING:
         metric: Literal["rouge"] = "rouge"
 
-    TITLE = "ROUGE"
+    title = "ROUGE"
     VERSION = "rouge-score 0.1.2 nrefs:1"
 
     @property
@@ -90,7 +89,7 @@ class ROUGEMetric(_TextMetric):
         return scores[self.variant], scores
 
 
-class METEORMetric(_TextMetric):
+class MeteorMetric(_TextMetric):
     """METEOR as NLTK computes it (α 0.9, β 3, γ 0.5) with the synonyms of WordNet 3.0.
 
     Banerjee and Lavie 2005.
@@ -99,7 +98,7 @@ class METEORMetric(_TextMetric):
     if TYPE_CHECKING:
         metric: Literal["meteor"] = "meteor"
 
-    TITLE = "METEOR"
+    title = "METEOR"
     VERSION = "nltk 3.10.4 nrefs:1|case:lower|tok:word_tokenize|stem:porter|wordnet:3.0|alpha:0.9|beta:3|gamma:0.5"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
@@ -117,7 +116,7 @@ class F1Metric(_TextMetric):
     if TYPE_CHECKING:
         metric: Literal["f1_score"] = "f1_score"
 
-    TITLE = "Token F1"
+    title = "Token F1"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
         from holodeck_action.metrics.text.overlap import token_f1
@@ -125,13 +124,13 @@ class F1Metric(_TextMetric):
         return token_f1(response, reference), {}
 
 
-class BLEUEvaluator(PythonEvaluator, of=BLEUMetric, metric="bleu", takes="threshold"):
+class BLEUEvaluator(PythonEvaluator, of=BleuMetric, metric="bleu", takes="threshold"):
     """The evaluator of BLEU, for use from Python."""
 
 
-class ROUGEEvaluator(PythonEvaluator, of=ROUGEMetric, metric="rouge", takes="threshold variant timeout use_stemmer"):
+class ROUGEEvaluator(PythonEvaluator, of=RougeMetric, metric="rouge", takes="threshold variant timeout use_stemmer"):
     """The evaluator of ROUGE, for use from Python."""
 
 
-class METEOREvaluator(PythonEvaluator, of=METEORMetric, metric="meteor", takes="threshold"):
+class METEOREvaluator(PythonEvaluator, of=MeteorMetric, metric="meteor", takes="threshold"):
     """The evaluator of METEOR, for use from Python."""

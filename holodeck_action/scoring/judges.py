@@ -164,14 +164,11 @@ def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -
     problem = config.settings_problem()
     if problem is not None or not config.needs_judge:
         return problem
-    supported = config.supported_providers
     try:
-        if supported is not None:
-            # The provider is checked first: if it is unsupported, a missing key does not matter.
-            plans = plans_of(suite, config, KeylessEnvironment(environ))
-            other = next((plan for plan in plans if plan.provider not in supported), None)
-            if other is not None:
-                return config.unsupported_judge(other.title)
+        # The provider is checked first: if it is unsupported, a missing key does not matter.
+        for plan in plans_of(suite, config, KeylessEnvironment(environ)):
+            if (refused := config.judge_problem(plan.provider, plan.title)) is not None:
+                return refused
         plans_of(suite, config, environ)
     except ModelConfigError as error:
         return str(error)

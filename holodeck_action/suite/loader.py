@@ -202,7 +202,7 @@ def load_policy(path: Path, display_path: str, *, environ: Mapping[str, str], me
     data, reason = read_content(Checkout.unbounded(path.parent), path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{display_path}: {reason}")])
-    document = read_yaml(data, file=path.name, environ=environ)
+    document = read_yaml(data, file=path.name, environ=environ, checks=metrics.written)
     problems = list(document.problems)
     policy: Policy | None = Policy()
     if document.root is not None:

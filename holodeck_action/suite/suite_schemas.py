@@ -29,6 +29,7 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import PLACES, MetricTypes
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Policy
 from holodeck_action.suite.model.schema_marks import PLACE, Place
+from holodeck_action.suite.yaml.reading import Written
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -236,7 +237,8 @@ def _generate_schema(root_model: type[FormatModel], metrics: MetricTypes) -> Sch
     found, shared = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Schema] = shared["$defs"]
     checks = metrics.allowed("expect")
-    definitions |= {_check_name(metric): _check_schema(kind, metric, definitions) for kind, metric in checks.items()}
+    for kind, metric in checks.items():
+        definitions[_check_name(metric)] = _check_schema(kind, metric, definitions, metrics.written(kind))
     definitions["Checks"] = {
         "type": "object",
         "description": "`expect` as a mapping: the value of a check by its type.",
@@ -272,24 +274,22 @@ def _check_name(metric: type[Metric]) -> str:
     return f"{metric.__name__.removesuffix('Metric')}Check"
 
 
-def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Schema]) -> Schema:
-    """Return the schema of an entry of `expect`: a check in short form, with the settings of its metric."""
+def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Schema], written: Written) -> Schema:
+    """Return the schema of an entry of `expect`: a check in short form, with the settings of its metric.
+
+    Where the loader reads text as it is written, numbers and booleans are allowed.
+    """
     settings = {name: {"$ref": f"#/$defs/{metric.__name__}/properties/{name}"} for name in metric.model_fields}
     short = str(metric.SHORT)
-    value = _as_written(definitions[metric.__name__]["properties"][short], settings[short])
+    scalars = ["number", "boolean"]
+    values: dict[Written, Schema] = {
+        "text": {"anyOf": [settings[short], {"type": scalars}]},
+        "texts": {"type": "array", "items": {"type": ["string", *scalars]}, "minItems": 1},
+    }
+    value = values.get(written, settings[short])
     properties = {kind: value, **{name: item for name, item in settings.items() if name not in ("type", short)}}
     described = {"type": "object", "description": definitions[metric.__name__]["description"]}
     return {**described, "additionalProperties": False, "properties": properties, "required": [kind]}
-
-
-def _as_written(schema: Schema, reference: Schema) -> Schema:
-    """Return a schema that also accepts numbers and booleans wherever `schema` accepts strings, since the loader reads
-    them as strings; return `reference` if `schema` accepts no strings."""
-    if schema.get("type") == "string":
-        return {"anyOf": [reference, {"type": ["number", "boolean"]}]}
-    if schema.get("type") == "array":
-        return {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1}
-    return reference
 
 
 def _entry_schema(place: Place, entries: Mapping[Any, Schema], metrics: MetricTypes) -> Schema:

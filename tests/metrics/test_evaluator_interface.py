@@ -345,7 +345,7 @@ def test_errors_carry_what_the_documents_say() -> None:
 def test_text_metrics_have_no_verdict_without_a_threshold(evaluator: DeterministicEvaluator, metric: str) -> None:
     result = evaluate(evaluator, response="green tea", ground_truth="black coffee")
     assert (result[metric], result.passed, result.threshold) == (0.0, None, None)
-    assert result.reasoning.startswith(f"{evaluator.TITLE} of the response against the ground truth is 0.0000")  # type: ignore[attr-defined]
+    assert result.reasoning.startswith(f"{evaluator.title} of the response against the ground truth is 0.0000")  # type: ignore[attr-defined]
     same = evaluate(evaluator, response="a b c d e f g h", ground_truth="a b c d e f g h")
     assert isinstance(same.score, float)
     assert same.score > 0.99

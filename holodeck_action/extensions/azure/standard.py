@@ -65,15 +65,12 @@ class AzureMetric(StandardMetric):
 
         return EVALUATORS[self.metric].prompt_problem(self.custom_prompt)
 
-    @property
-    def supported_providers(self) -> tuple[str, ...] | None:
-        """The providers of models that can grade: only Azure OpenAI."""
-        return SUPPORTED_PROVIDERS
-
-    def unsupported_judge(self, model_name: str) -> str:
-        """Return an error message that the judge's provider is not supported, with a remedy."""
+    def judge_problem(self, provider: str, title: str) -> str | None:
+        """Return an error message with a remedy, unless the judge is a model of Azure OpenAI."""
+        if provider in SUPPORTED_PROVIDERS:
+            return None
         return (
-            f"is graded only by models of the provider azure_openai, and {model_name} is not one of them: give it "
+            f"is graded only by models of the provider azure_openai, and {title} is not one of them: give it "
             f"a `model` of that provider, or migrate to {MIGRATION[self.metric]}"
         )
 

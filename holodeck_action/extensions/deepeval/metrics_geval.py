@@ -10,8 +10,11 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.suite.model.base import Flag, NonBlank, UnitInterval
-from holodeck_action.suite.model.metric_base import INPUT_OF_PARAM, EvaluationParam, JudgeCalls, QuestionMetric, Role
+from holodeck_action.suite.model.metric_base import EvaluationParam, JudgeCalls, QuestionMetric, Role
 from holodeck_action.suite.model.providers import LLMProvider
+
+INPUT_OF_PARAM = {"expected_output": "ground_truth", "retrieval_context": "retrieval_context", "context": "context"}
+"""The input of a turn that each parameter needs; question and answer always exist, and are omitted."""
 
 _VARIABLE = r"\$\{[A-Za-z_]"
 ANSWER_IS_SHOWN: dict[str, Any] = {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}

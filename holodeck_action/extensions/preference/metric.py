@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec, Use
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
 from holodeck_action.metrics.judging.probe_texts import question_exam
 from holodeck_action.suite.model.base import Flag, MaybeText
 from holodeck_action.suite.model.metric_base import JudgeCalls, Role
 from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
-
-if TYPE_CHECKING:
-    from holodeck_action.llm.judge import JudgeModel
 
 _SCORES = {"first": 1.0, "tie": 0.5, "second": 0.0}
 
@@ -88,7 +85,7 @@ class PreferenceMetric(AskingMetric):
         """Yield the two calls of an evaluation: each pair is judged in both orders."""
         yield JudgeCalls(self, 2)
 
-    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
         """Return 1 if `actual_output` is better than `other_response`, 0 if it is worse, 0.5 if neither is better."""
         expected = inputs.get("expected_output")
         texts = {
@@ -101,5 +98,5 @@ class PreferenceMetric(AskingMetric):
         prompt = _QUESTION.format(
             rubric=rubric, expected="" if expected is None else _EXPECTED, texts=fence_texts(texts)
         )
-        found = await ask_verdict(judge, prompt, Choice, criteria=() if self.rubric is None else (self.rubric,))
-        return self.result(_SCORES[found.verdict], found.reason, {"judge": judge.label})
+        found = await ask_verdict(use.judge, prompt, Choice, criteria=() if self.rubric is None else (self.rubric,))
+        return self.result(_SCORES[found.verdict], found.reason, {"judge": use.judge.label})

@@ -25,7 +25,7 @@ PRECISION, RECALL = "contextual_precision", "contextual_recall"
 class LmRetrievalParts(PresetParts):
     """`metrics` of `lm_retrieval`."""
 
-    COUNTED = ("contextual_precision", "contextual_recall")
+    COUNTED = (PRECISION, RECALL)
 
     contextual_precision: ScoredPart = Field(default_factory=ScoredPart)
     """Whether the useful texts come first."""
@@ -74,7 +74,7 @@ class LmRetrievalMetric(PresetMetric):
             found.PARAM_SPEC = spec._replace(required=spec.required - answer, optional=spec.optional | answer)
             return found
 
-        parts = {name: getattr(self.metrics, name) for name in self.metrics.counted_parts}
+        parts: dict[str, ScoredPart] = {name: getattr(self.metrics, name) for name in self.metrics.counted_parts}
         members = [
             Member(
                 name,

@@ -7,13 +7,13 @@ or given its own threshold and model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, check_params
+from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, INPUT_OF_PARAM, check_params
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.judging.probe_texts import ANSWER, FACT, OFF_TOPIC, question_exam
 from holodeck_action.metrics.metric_sets import EitherEvaluator, Member
@@ -22,10 +22,9 @@ from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitIn
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.metric_base import (
     GROUND_TRUTH,
-    INPUT_OF_PARAM,
     EvaluationParam,
-    GradedPart,
     JudgeCalls,
+    JudgedMetric,
     Metric,
     QuestionMetric,
     Role,
@@ -59,6 +58,22 @@ class Criterion(Struct, frozen=True):
     polarity: Polarity = "maximize"
     without_context: Criterion | None = None
     """The criterion that replaces this one if there are no retrieved texts; None if this one always applies."""
+
+
+class GradedPart(JudgedMetric):
+    """A part of a metric that a judge grades separately; entries cannot have this type.
+
+    `scored` is True if DeepEval calls the judge, and False if this package does, as for refusals and trajectories.
+    """
+
+    type: Literal["part"] = "part"
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    scored: Flag = True
+
+    @property
+    def library(self) -> str | None:
+        """The library that calls the judge."""
+        return "deepeval" if self.scored else None
 
 
 class PresetPart(FormatModel):
@@ -284,35 +299,38 @@ class PresetMetric(QuestionMetric):
             building: see `evaluator`.
             scores: score for each level; None for scores that are evenly spread.
         """
-        assert isinstance(part, CriterionPart)
-        found = self._geval(part, built_in, building, scores)
-        if part.evaluation_params is not None or built_in.without_context is None:
-            return found
-        without = self._geval(part, built_in.without_context, building, scores)
-        return EitherEvaluator(found, without)
-
-    def _geval(
-        self, part: CriterionPart, built_in: Criterion, building: BuildContext, scores: Mapping[int, float] | None
-    ) -> BaseEvaluator:
         from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
         from holodeck_action.extensions.deepeval.rubric import build_rubric
 
+        assert isinstance(part, CriterionPart)
         own = part.criteria is not None
-        outcomes = part.rubric or (None if own else list(built_in.levels))
-        return building.judged_evaluator(
-            self.graded_part(part),
-            GEvalEvaluator,
-            name=built_in.name,
-            criteria=part.criteria or built_in.criteria,
-            evaluation_params=part.evaluation_params or built_in.params,
-            evaluation_steps=part.evaluation_steps or (None if own else built_in.steps),
-            rubric=None if outcomes is None else build_rubric(outcomes, scores),
-            polarity=built_in.polarity,
-            threshold=part.threshold,
-        )
+
+        def evaluator_of(criterion: Criterion) -> BaseEvaluator:
+            outcomes = part.rubric or (None if own else list(criterion.levels))
+            return building.judged_evaluator(
+                self.graded_part(part),
+                GEvalEvaluator,
+                name=criterion.name,
+                criteria=part.criteria or criterion.criteria,
+                evaluation_params=part.evaluation_params or criterion.params,
+                evaluation_steps=part.evaluation_steps or (None if own else criterion.steps),
+                rubric=None if outcomes is None else build_rubric(outcomes, scores),
+                polarity=criterion.polarity,
+                threshold=part.threshold,
+            )
+
+        found = evaluator_of(built_in)
+        if part.evaluation_params is not None or built_in.without_context is None:
+            return found
+        return EitherEvaluator(found, evaluator_of(built_in.without_context))
 
     def criteria_members(
-        self, parts: PresetParts, built_in: Sequence[Criterion], building: BuildContext
+        self,
+        parts: PresetParts,
+        built_in: Sequence[Criterion],
+        building: BuildContext,
+        scores: object = None,
+        weights: object = None,
     ) -> list[Member]:
         """Return the member evaluators of a preset whose parts all use G-Eval.
 
@@ -320,9 +338,15 @@ class PresetMetric(QuestionMetric):
             parts: settings of the parts.
             built_in: built-in criteria, each of which may be replaced by the settings of its part.
             building: see `evaluator`.
+            scores: the scores of levels by part, as attributes; None for scores that are evenly spread.
+            weights: the weights of the parts, as attributes; None for equal weights.
         """
         by_name = {criterion.name: criterion for criterion in built_in}
         return [
-            Member(name, self.geval_of_part(part, by_name[name], building))
+            Member(
+                name,
+                self.geval_of_part(part, by_name[name], building, getattr(scores, name, None)),
+                weight=getattr(weights, name, 1.0),
+            )
             for name, part in parts.counted_parts.items()
         ]

@@ -16,7 +16,7 @@ from holodeck_action.extensions.presets.parts import (
 )
 from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.judging.probe_texts import OFF_TOPIC, question_exam
-from holodeck_action.metrics.metric_sets import Member, TextEvaluator
+from holodeck_action.metrics.metric_sets import TextEvaluator
 from holodeck_action.suite.model.base import FormatModel, Integer, Number, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.probing import Exam
@@ -144,13 +144,5 @@ class QueryTransformationMetric(PresetMetric):
 
     def evaluator(self, building: BuildContext) -> TextEvaluator:
         """Return an evaluator with the enabled metrics."""
-        built_in = {criterion.name: criterion for criterion in CRITERIA}
-        members = [
-            Member(
-                name,
-                self.geval_of_part(part, built_in[name], building, getattr(self.score_mapping, name)),
-                weight=getattr(self.score_weights, name),
-            )
-            for name, part in self.metrics.counted_parts.items()
-        ]
+        members = self.criteria_members(self.metrics, CRITERIA, building, self.score_mapping, self.score_weights)
         return TextEvaluator(self.name or self.type, members, **self.options(building))

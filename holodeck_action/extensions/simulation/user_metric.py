@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from holodeck_action.extensions.simulation.prompt import TITLES
-from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec, Use
 from holodeck_action.metrics.exchange import messages_text
 from holodeck_action.metrics.judging.asking import GradingMetric, YesNo, ask_verdict, fence_texts
 from holodeck_action.metrics.judging.probe_texts import ANSWER, QUESTION
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
-
-if TYPE_CHECKING:
-    from holodeck_action.llm.judge import JudgeModel
 
 _QUESTION = """\
 A model played the user in a conversation with an assistant. Judge the messages of the user alone, not the assistant.
@@ -69,9 +66,9 @@ class SimulatedUserMetric(GradingMetric):
         """True: the metric reads the messages of all turns."""
         return True
 
-    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
         """Return 1 if the user stayed in its role, otherwise 0."""
         texts = {TITLES[name]: text for name, text in inputs["simulated_user"].items()}
         texts["Conversation"] = messages_text(inputs["turns"])
-        found = await ask_verdict(judge, _QUESTION.format(texts=fence_texts(texts)), YesNo)
-        return self.result(1.0 if found.verdict == "yes" else 0.0, found.reason, {"judge": judge.label})
+        found = await ask_verdict(use.judge, _QUESTION.format(texts=fence_texts(texts)), YesNo)
+        return self.result(1.0 if found.verdict == "yes" else 0.0, found.reason, {"judge": use.judge.label})

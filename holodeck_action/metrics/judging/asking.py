@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig, Use
 from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
@@ -43,12 +43,12 @@ Verdict = TypeVar("Verdict", bound=BaseModel)
 class GradingMetric(JudgedMetric, ScoringMetric):
     """A metric that asks a judge its own question: a subclass declares `PARAM_SPEC` and implements `grade`."""
 
-    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
         """Ask the judge, and return the result of the metric.
 
         Args:
-            judge: the model to call.
             inputs: inputs under the names of `PARAM_SPEC`.
+            use: has the judge.
 
         Raises:
             ModelCallError: there is no answer.
@@ -111,7 +111,7 @@ class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[GradingMetric]):
         from holodeck_action.llm.errors import ModelCallError
 
         try:
-            return await self.config.grade(judge, inputs)
+            return await self.config.grade(inputs, Use(judge))
         except ModelCallError as error:
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error

@@ -9,20 +9,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec, Use
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
 from holodeck_action.metrics.judging.probe_texts import question_exam
 from holodeck_action.suite.model.base import UnitInterval
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
-
-if TYPE_CHECKING:
-    from holodeck_action.llm.judge import JudgeModel
 
 EMPTY_ANSWER = "the answer is empty"
 
@@ -106,7 +103,7 @@ class DimensionMetric(AskingMetric):
         """The fields of the verdict on an empty answer, without the reason, for the current settings."""
         return self.EMPTY
 
-    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
         """Ask the judge one question; an empty answer scores 0 without a model call."""
         answer = str(inputs["actual_output"])
         if not answer.strip():
@@ -117,9 +114,9 @@ class DimensionMetric(AskingMetric):
         texts |= {title: text for found in references.values() for title, text in found.items()}
         texts["Answer of the assistant"] = answer
         found = self.apply_settings(
-            await ask_verdict(judge, self._question(references, fence_texts(texts)), self.verdict_type)
+            await ask_verdict(use.judge, self._question(references, fence_texts(texts)), self.verdict_type)
         )
-        more: dict[str, Any] = {"judge": judge.label}
+        more: dict[str, Any] = {"judge": use.judge.label}
         if references:
             more["references"] = list(references)
         return self.result(found.score, found.explanation(), more | found.facts(), confidence=found.confidence)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec, Use
 from holodeck_action.metrics.exchange import call_data
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
 from holodeck_action.metrics.judging.probe_texts import LOOKUP, MISUSE, question_exam
@@ -19,9 +19,6 @@ from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
-
-if TYPE_CHECKING:
-    from holodeck_action.llm.judge import JudgeModel
 
 _SCORES = {"yes": 1.0, "borderline": 0.5, "no": 0.0}
 
@@ -67,7 +64,7 @@ class TrajectoryAccuracyMetric(AskingMetric):
         """A call that helps with the request, and one that does not."""
         return question_exam(more={"tool_invocations": (LOOKUP,)}).with_absurd(tool_invocations=(MISUSE,))
 
-    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
         """Return 1 for a sound sequence of calls, 0.5 for a harmless flaw, otherwise 0.
 
         If `expected_trajectory` is given, the prompt contains it as an example of a good sequence.
@@ -79,8 +76,8 @@ class TrajectoryAccuracyMetric(AskingMetric):
             texts["Reference"] = "\n".join(map(format_entry, steps)) or "no call"
         texts["Answer"] = str(inputs["actual_output"])
         prompt = _QUESTION.format(reference="" if expected is None else _REFERENCE, texts=fence_texts(texts))
-        found = await ask_verdict(judge, prompt, Soundness)
-        facts = {"judge": judge.label, "calls": len(inputs["tool_invocations"])}
+        found = await ask_verdict(use.judge, prompt, Soundness)
+        facts = {"judge": use.judge.label, "calls": len(inputs["tool_invocations"])}
         return self.result(_SCORES[found.verdict], found.reason, facts)
 
 

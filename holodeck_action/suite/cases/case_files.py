@@ -105,7 +105,7 @@ def add_conversations(sources: Sources, conversations: Conversations) -> bool:
     if rows is None:
         return False
     name = f"{conversations.target.name}:{conversations.target.path}"
-    columns = ColumnMap({}, name)
+    columns = ColumnMap({}, name, sources.metrics.written)
     cases = [*row_cases(rows, columns)]
     table = Document(name, None, not columns.problems, tuple(columns.problems), frozenset())
     sources.case_files.append(CaseFile(table, cases, columns))
@@ -250,7 +250,8 @@ class _Finder:
         elif kind in (".jsonl", ".ndjson"):
             self._add_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), columns))
         else:
-            self._read_document(read_yaml(data, file=relative, environ=sources.environ), is_json=kind == ".json")
+            document = read_yaml(data, file=relative, environ=sources.environ, checks=sources.metrics.written)
+            self._read_document(document, is_json=kind == ".json")
 
     def _read_document(self, document: Document, *, is_json: bool) -> None:
         root = document.root
@@ -312,7 +313,7 @@ class _Finder:
         """Add the cases of a table; `document` is the table if it is already parsed."""
         if self._columns is None:
             return
-        columns = ColumnMap(self._columns, name)
+        columns = ColumnMap(self._columns, name, self._sources.metrics.written)
         cases: list[Any] = []
         try:
             cases += self._within_limit(read_cases(columns), columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.cases import TableCase
 from holodeck_action.suite.synonyms import field_meant_by
 from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
-from holodeck_action.suite.yaml.reading import CHECKS_OF_TEXT
+from holodeck_action.suite.yaml.reading import Written
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -25,10 +25,8 @@ FieldPath = tuple[str, ...]
 OTHERS = "*"
 """The key of `columns` that stands for all columns that fill no field; its value is null."""
 _FIELDS = tuple(TableCase.model_fields)
-_AS_WRITTEN = frozenset(
-    [("id",), ("name",), ("input",), ("ground_truth",), *((EXPECT, name) for name in CHECKS_OF_TEXT)],
-)
-"""Fields whose values are always text."""
+_AS_WRITTEN = frozenset([("id",), ("name",), ("input",), ("ground_truth",)])
+"""Fields whose values are always text, as are those of checks of text."""
 _NAMES: frozenset[FieldPath] = frozenset([("tags",), ("expected_tools",), ("expected_tools", "tools")])
 """Fields whose values can be names that are separated by commas."""
 _OPENS_JSON = ("[", "{")
@@ -48,8 +46,12 @@ class ColumnMap:
         broken: whether a column cannot be used.
     """
 
-    def __init__(self, column_paths: Mapping[str, str | None], file: str) -> None:
-        """Set the field of each column; nested keys are joined by dots, and a column whose field is None is ignored."""
+    def __init__(self, column_paths: Mapping[str, str | None], file: str, checks: Callable[[str], Written]) -> None:
+        """Set the field of each column; nested keys are joined by dots, and a column whose field is None is ignored.
+
+        `checks` returns how the value of a check is read, by its type.
+        """
+        self._checks = checks
         self.file = file
         self.sheet = ""
         self.problems: list[Problem] = []
@@ -109,7 +111,7 @@ class ColumnMap:
 
     def read_cell(self, path: FieldPath, text: str, line: int, column: int) -> Any:
         """Return a cell's value: text, JSON, or a list of names. Invalid JSON adds a problem and gives None."""
-        if path in _AS_WRITTEN:
+        if self._is_text(path):
             return text
         if text.lstrip()[:1] in _OPENS_JSON:
             try:
@@ -121,6 +123,9 @@ class ColumnMap:
         if path in _NAMES:
             return mark_json([name for part in text.split(",") if (name := part.strip())], line, column)
         return text
+
+    def _is_text(self, path: FieldPath) -> bool:
+        return path in _AS_WRITTEN or (path[0] == EXPECT and len(path) == 2 and self._checks(path[1]) == "text")
 
     def case_from_row(self, row: MarkedMap) -> MarkedMap:
         """Return the case for a row of JSON; the values of the case have the positions of the row's values."""
@@ -142,7 +147,7 @@ class ColumnMap:
                 path = self.field_of(column, self.mark(*row.key_position(key)))
             if path is None or value is None:
                 continue
-            if path in _AS_WRITTEN and isinstance(value, bool | int | float):
+            if isinstance(value, bool | int | float) and self._is_text(path):
                 value = json.dumps(value)
             elif path in _NAMES and isinstance(value, str):
                 value = self.read_cell(path, value, *row.value_position(key))

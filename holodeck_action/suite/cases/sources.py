@@ -132,7 +132,7 @@ def read_sources(
     data, reason = read_content(checkout, path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
-    agent = read_yaml(data, file=path.name, environ=environ)
+    agent = read_yaml(data, file=path.name, environ=environ, checks=metrics.written)
     sources = Sources(checkout, environ, metrics, agent)
     sources.parts.append(("agent", text_digest(data)))
     _read_configuration(sources, home)
@@ -190,7 +190,7 @@ def _read_first(sources: Sources, checkout: Checkout, names: Sequence[str], pref
     if data is None:
         sources.problems.append(Problem(SourceMark(shown, 1, 1), "", reason))
         return None
-    document = read_yaml(data, file=shown, environ=sources.environ)
+    document = read_yaml(data, file=shown, environ=sources.environ, checks=sources.metrics.written)
     if names is POLICY_NAMES:
         sources.parts.append(("policy", text_digest(data)))
     if document.root is None:

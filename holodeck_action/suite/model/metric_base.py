@@ -27,13 +27,6 @@ VALID_EVALUATION_PARAMS = frozenset[str](get_args(EvaluationParam))
 ArgumentMatching = Literal["exact", "subset", "ignore"]
 """How the arguments of tool calls are compared."""
 
-INPUT_OF_PARAM = {
-    "expected_output": "ground_truth",
-    "retrieval_context": "retrieval_context",
-    "context": "context",
-}
-"""The input of a turn that each parameter needs; question and answer always exist, and are omitted."""
-
 NO_INPUTS: frozenset[str] = frozenset()
 GROUND_TRUTH = frozenset(("ground_truth",))
 TOOLS = frozenset(("expected_tools",))
@@ -133,6 +126,8 @@ class Metric(FormatModel):
     """Whether the metric's evaluator receives `turn_index`, `test_case_name` and `turn_config`."""
     SCORE_IS_THRESHOLD_FREE: ClassVar[bool] = False
     """Whether a single judge's score does not depend on the threshold, so that stored verdicts outlive its changes."""
+    title: ClassVar[str | None] = None
+    """Name that messages show with the score and without an explanation; see `Criteria.title`."""
     polarity: ClassVar[Literal["maximize", "minimize"]] = "maximize"
     """Whether high or low scores are good."""
 
@@ -240,11 +235,6 @@ class Metric(FormatModel):
         """Name of the measure, as in `criteria.metric` of records; type and measure identify the metric."""
         return self.type
 
-    @property
-    def title(self) -> str | None:
-        """Name that messages show with the score and without an explanation; see `Criteria.title`."""
-        return None
-
     def base_name(self, k: int | None) -> str:
         """Return the name of the metric without its settings; `k` is its cut-off rank."""
         return self.measure
@@ -347,12 +337,12 @@ class Metric(FormatModel):
     @property
     def own_model(self) -> LLMProvider | None:
         """The judge model that the metric's entry names; None if it names none."""
-        return None
+        return getattr(self, "model", None)
 
     @property
     def own_judges(self) -> Judges | None:
         """The judge panel that the metric's entry sets; None if it sets none."""
-        return None
+        return getattr(self, "judges", None)
 
     @property
     def library(self) -> str | None:
@@ -373,15 +363,9 @@ class Metric(FormatModel):
         checks."""
         return None
 
-    @property
-    def supported_providers(self) -> tuple[str, ...] | None:
-        """The providers whose models can grade the metric; None if there is no restriction."""
+    def judge_problem(self, provider: str, title: str) -> str | None:
+        """Return a clause why a provider's model `title` cannot grade the metric; None if it can."""
         return None
-
-    def unsupported_judge(self, model_name: str) -> str:
-        """Return a clause with the reason why the judge `model_name` is refused and the supported providers."""
-        providers = " or ".join(self.supported_providers or ())
-        return f"is graded only by models of {providers}, and {model_name} is not one of them"
 
     def expected_value_problem(self, ground_truth: str) -> str | None:
         """Return why no answer can pass with this expected answer; None if an answer can pass."""
@@ -390,10 +374,6 @@ class Metric(FormatModel):
     def notices(self, place: str) -> Iterator[str]:
         """Yield notices about the metric's settings, one sentence each; `place` is the position of its entry."""
         yield from ()
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class ScopedMetric(Metric):
@@ -420,7 +400,7 @@ class JudgedMetric(Metric):
     """A panel of judges. Its settings replace those of the policy file, one by one. Example: `{models: [{provider:
     openai, name: gpt-6.1-sol}]}`."""
     # Omitted if it is not set: digests of metrics stay those of earlier versions.
-    probe: Annotated[LazySection[Probe] | None, Role.HANDLING, Field(exclude_if=_is_none)] = None
+    probe: Annotated[LazySection[Probe] | None, Role.HANDLING, Field(exclude_if=lambda value: value is None)] = None
     """A right and a wrong answer, which each judge must tell apart before the first case; the metric's own pair when
     absent. Example: `{right: {input: Opening hours, response: From 9 on.}, wrong: {input: Opening hours, response:
     Bananas are yellow.}}`."""
@@ -451,16 +431,6 @@ class JudgedMetric(Metric):
     def own_exam(self) -> Exam | None:
         """The pair that the metric has with these settings; None if the suite writes the criterion."""
         return None
-
-    @property
-    def own_model(self) -> LLMProvider | None:
-        """The judge model that the metric's entry names; None if it names none."""
-        return getattr(self, "model", None)
-
-    @property
-    def own_judges(self) -> Judges | None:
-        """The judge panel that the metric's entry sets; None if it sets none."""
-        return self.judges
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
         """Yield the metric itself."""
@@ -509,19 +479,3 @@ class QuestionMetric(ScopedMetric, JudgedMetric):
     def reads_turns(self) -> bool:
         """Whether the metric reads the messages of all turns up to the evaluated turn."""
         return self.sees_conversation or self.grades_conversation
-
-
-class GradedPart(JudgedMetric):
-    """A part of a metric that a judge grades separately; entries cannot have this type.
-
-    `scored` is True if DeepEval calls the judge, and False if this package does, as for refusals and trajectories.
-    """
-
-    type: Literal["part"] = "part"
-    model: Annotated[LLMProvider | None, Role.JUDGES] = None
-    scored: Flag = True
-
-    @property
-    def library(self) -> str | None:
-        """The library that calls the judge."""
-        return "deepeval" if self.scored else None

@@ -4,7 +4,8 @@ The available metrics are passed to validation as `context={METRICS: types}`.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Struct
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -68,6 +69,20 @@ class MetricTypes(Struct, frozen=True, eq=False):
             return next((kind for kind, key in keys.items() if key in value), next(iter(keys), None))
         kind = value.get("type")
         return kind if isinstance(kind, str) else None
+
+    def written(self, kind: str) -> Literal["text", "texts"] | None:
+        """Return how the value of a check is read: as text or as texts, even if it looks like a number.
+
+        None for a value as usual in YAML, and if there is no such check.
+        """
+        metric = self.classes.get(kind)
+        if metric is None or metric.SHORT is None:
+            return None
+        annotation: Any = metric.model_fields[metric.SHORT].annotation
+        if get_origin(annotation) is list:
+            return "texts"
+        options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+        return "text" if {getattr(option, "__origin__", option) for option in options} <= {str, NoneType} else None
 
     def core_schema(self, place: Place, value: Any) -> Any:
         """Return pydantic's core schema of the entry's type, or a union of all types if its type is unknown."""

@@ -12,7 +12,7 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from yaml import CSafeLoader
@@ -65,15 +65,18 @@ LISTED_SECRETS = "secrets"
 
 _MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranker_model"])
 
-CHECKS_OF_TEXT = ("contains", "not_contains", "starts_with", "ends_with", "regex", "not_regex", "similar")
-"""Keys of `expect` whose values are always read as text, even if they look like numbers or booleans."""
+_PLACES_OF_CHECKS = frozenset(("expect", "stop"))
+"""Keys below which each check is `{TYPE: VALUE}`; the class of the check says how VALUE is read."""
+Written = Literal["text", "texts"] | None
+"""How the value of a check is read: as text or a list of texts, as it is written; None for a value as usual in YAML."""
+Checks = Callable[[str], Written]
+"""Returns how the value of a check is read, by the type of the check."""
 
 # How the scalars below a key are read. Below `_FREE_FORM`, no key has a meaning of ours.
 _NORMAL, _FREE_FORM, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
 _MODES = {
     "ground_truth": _WRITTEN,
-    **dict.fromkeys(CHECKS_OF_TEXT, _WRITTEN),
-    **dict.fromkeys(("contains_any", "contains_all", "ground_truths"), _WRITTEN_ITEMS),
+    "ground_truths": _WRITTEN_ITEMS,
     "api_key": _WRITTEN,
     "password": _WRITTEN,
     "username": _WRITTEN,
@@ -87,17 +90,21 @@ _MODES = {
     **dict.fromkeys(("turn_config", "parameters", "response_format", "deployment", "config", "options"), _FREE_FORM),
     **dict.fromkeys(("request", "prometheus", "azure_monitor", "json", "json_schema", "paths"), _FREE_FORM),
 }
+_MODES_OF_CHECKS: Mapping[Written, int] = {"text": _WRITTEN, "texts": _WRITTEN_ITEMS, None: _NORMAL}
 
 
-def read_yaml(content: Foreign, *, file: str, environ: Mapping[str, str]) -> Document:
+def read_yaml(
+    content: Foreign, *, file: str, environ: Mapping[str, str], checks: Checks = lambda kind: None
+) -> Document:
     """Read one YAML document and substitute variables in its values.
 
     Args:
         content: content of the file, in UTF-8.
         file: the file's name in positions.
         environ: values of variables.
+        checks: returns how the value of a check is read, by its type (`MetricTypes.written`); needed for cases.
     """
-    return content.parse(lambda data: _read(data, file, environ))
+    return content.parse(lambda data: _read(data, file, environ, checks))
 
 
 def read_foreign_yaml(content: Foreign, *, file: str) -> Document:
@@ -107,17 +114,17 @@ def read_foreign_yaml(content: Foreign, *, file: str) -> Document:
         content: content of the file, in UTF-8.
         file: the file's name in positions.
     """
-    return content.parse(lambda data: _read(data, file, None))
+    return content.parse(lambda data: _read(data, file, None, lambda kind: None))
 
 
-def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document:
+def _read(data: bytes, file: str, environ: Mapping[str, str] | None, checks: Callable[[str], Written]) -> Document:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         line, column = _position(data[: error.start].decode("utf-8"))
         problem = Problem(SourceMark(file, line, column), "", "is not UTF-8 text: save the file as UTF-8")
         return Document(file, None, False, (problem,), frozenset())
-    reader = _Reader(data, file, environ)
+    reader = _Reader(data, file, environ, checks)
     try:
         try:
             root = reader.document()
@@ -126,7 +133,7 @@ def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document
             joined = join_surrogates(data.decode("utf-8"))
             if joined is None:
                 raise
-            reader = _Reader(joined.text.encode(), file, environ, joined)
+            reader = _Reader(joined.text.encode(), file, environ, checks, joined)
             root = reader.document()
     except _NotReadableError as error:
         return Document(file, None, False, (*reader.problems, error.problem), frozenset(reader.secrets))
@@ -153,7 +160,12 @@ class _Reader:
     """Builds the data of one document; `_flags` are the flags of the node that was just read."""
 
     def __init__(
-        self, data: bytes, file: str, environ: Mapping[str, str] | None, surrogates: JoinedSurrogates | None = None
+        self,
+        data: bytes,
+        file: str,
+        environ: Mapping[str, str] | None,
+        checks: Checks,
+        surrogates: JoinedSurrogates | None = None,
     ) -> None:
         # `environ` is None for a file of another program.
         self._joined = surrogates
@@ -162,6 +174,7 @@ class _Reader:
         self._data = data
         self._file = file
         self._environ = environ
+        self._checks = checks
         self._next: Callable[[], Any] = CSafeLoader(data).get_event
         self._anchors: dict[str, _Anchored | None] = {}
         self._path: list[str | int] = []
@@ -294,7 +307,8 @@ class _Reader:
             key = self._key(event, mode, depth)
             child = step()
             path.append(key if type(key) is str else MERGE if key is _MERGE_KEY else str(key))
-            value = self._node(child, _MODES.get(key, _NORMAL) if fixed is None else fixed, depth)
+            below = _MODES.get(key) if fixed is None else fixed
+            value = self._node(child, self._mode_of_check(key, not result) if below is None else below, depth)
             if key is _MERGE_KEY:
                 if merged is not None:
                     self.problems.append(self._problem((line, column), "occurs twice in one mapping"))
@@ -315,6 +329,12 @@ class _Reader:
             path.pop()
         result.marks = array(PACKED, marks).tobytes()
         return result if merged is None else _merge(result, merged)
+
+    def _mode_of_check(self, key: Any, is_first: bool) -> int:
+        """Return the mode of a key that is not in `_MODES`."""
+        *_, outer, inner, _ = ("", "", *self._path)
+        is_check = inner in _PLACES_OF_CHECKS or (is_first and type(inner) is int and outer in _PLACES_OF_CHECKS)
+        return _MODES_OF_CHECKS[self._checks(key)] if is_check and type(key) is str else _NORMAL
 
     def _key(self, event: Any, mode: int, depth: int) -> Any:
         if type(event) is ScalarEvent:
