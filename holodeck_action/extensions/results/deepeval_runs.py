@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.extensions.results.stored import (
+    Definition,
     FormatError,
     StoredCase,
     StoredCheck,
@@ -145,12 +147,14 @@ def read_document(document: Document, file: str, marks: Mapping[str, float]) -> 
     groups: dict[bytes, list[_Case | _Conversation]] = {}
     for case in cases:
         groups.setdefault(canonical_json([_base_name(case.name, repeat), *_asked(case)]), []).append(case)
-    source = SourceMark(document.file or file, 1, 1)
+    tests = (document.file or "").partition("::")[0]
+    source = SourceMark(tests, 1, 1) if tests.endswith(".py") else SourceMark(file, 1, 0)
+    files = (glob.escape(tests), f"{glob.escape(tests)}/**/*.py") if tests else ()
     return StoredResults(
         program="DeepEval",
         suite=document.file or "",
         target=document.file or "",
-        cases=[_stored(group, repeat, source, marks) for group in groups.values()],
+        cases=[_stored(group, repeat, source, files, marks) for group in groups.values()],
     )
 
 
@@ -169,24 +173,31 @@ def _base_name(name: str, repeat: int) -> str:
 
 
 def _asked(case: _Case | _Conversation) -> list[Any]:
-    """Return the parts that identify the question; a simulated conversation with a scenario has other words each time."""
+    """Return the parts that identify the question; a conversation with a scenario has other words each time."""
     if isinstance(case, _Case):
         return [case.input, case.expected]
     return [case.scenario or [turn.content for turn in case.turns if turn.role == "user"], case.expected]
 
 
 def _stored(
-    group: Sequence[_Case | _Conversation], repeat: int, source: SourceMark, marks: Mapping[str, float]
+    group: Sequence[_Case | _Conversation],
+    repeat: int,
+    source: SourceMark,
+    files: tuple[str, ...],
+    marks: Mapping[str, float],
 ) -> StoredCase:
     first = group[0]
+    name = _base_name(first.name, repeat)
     return StoredCase(
-        name=_base_name(first.name, repeat),
+        name=name,
         question=first.question,
         asked=[first.question, first.expected] if isinstance(first, _Case) else _asked(first),
         source=source,
         trials=tuple(replace(case.trial, checks=tuple(_checks(case, marks))) for case in group),
         repeat=max(len(group), repeat),
         expected=first.expected,
+        # A test case without an explicit name has that of its test.
+        definition=Definition(files, name.partition("[")[0]),
     )
 
 

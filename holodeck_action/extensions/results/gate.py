@@ -12,6 +12,7 @@ from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.written_results import RelatedFiles
 from holodeck_action.extensions.results.evidence import format_names, read_evidence
 from holodeck_action.extensions.results.options import read_cases
+from holodeck_action.extensions.results.positions import with_positions
 from holodeck_action.extensions.results.records import Origin, described_target, record_of, with_missing_cases
 from holodeck_action.extensions.results.stored import StoredResults
 from holodeck_action.record.record import Record
@@ -126,7 +127,8 @@ def _read(paths: Sequence[GivenPath], ui: Ui) -> Sequence[StoredResults] | None:
     problems = [*found.problems, *(f"{path}: {clause}" for path in found.unknown)]
     if problems:
         raise ConfigurationError([ui.caller.redact(problem) for problem in problems])
-    return found.files
+    checkout = Checkout.of(ui.caller.cwd, ui.caller.cwd)
+    return [with_positions(each, checkout) for each in found.files]
 
 
 def _wanted_cases(files: Sequence[StoredResults], flags: Flags, base: Record | None) -> int | None:

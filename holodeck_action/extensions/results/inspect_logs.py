@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec import Struct, convert, field
 
 from holodeck_action.extensions.results.archive import Archive
 from holodeck_action.extensions.results.stored import (
+    Definition,
     FormatError,
     StoredCase,
     StoredCheck,
@@ -211,6 +213,7 @@ def _case(
         repeat=max(epochs, len(group)),
         expected=target or None,
         inputs=() if isinstance(first.input, str) else _only_message(convert(first.input, list[_Turn])),
+        definition=Definition((glob.escape(task.task_file),), task.task) if task.task_file else None,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from holodeck_action.extensions.results.stored import (
+    Definition,
     FormatError,
     StoredCase,
     StoredCheck,
@@ -59,6 +61,7 @@ class _Case(Struct, frozen=True):
     dir: str
     arms: _Arms
     prompt: str = field(default="", name="promptMarkdown")
+    source: str = "prose"
     repeat: Count | None = field(default=None, name="runsPerCase")
     graders: Sequence[_Grader] = ()
 
@@ -68,6 +71,7 @@ class _Plugin(Struct, frozen=True):
 
 
 class _Suite(Struct, frozen=True):
+    root: str = ""
     plugins: Sequence[_Plugin] = ()
     threshold: float | None = None
     model: str | None = field(default=None, name="modelOverride")
@@ -99,7 +103,7 @@ def read_document(document: Document) -> StoredResults:
         program=f"plugin-eval {document.claude}".strip(),
         suite=plugins,
         target=" ".join(filter(None, (plugins, document.suite.model))),
-        cases=[_case(case, document.suite.threshold) for case in document.cases],
+        cases=[_case(case, document.suite) for case in document.cases],
         written=document.started,
         terms_known=True,
         stopped="plugin eval ended early: its document is partial" if document.partial else "",
@@ -107,14 +111,16 @@ def read_document(document: Document) -> StoredResults:
     )
 
 
-def _case(case: _Case, threshold: float | None) -> StoredCase:
+def _case(case: _Case, suite: _Suite) -> StoredCase:
+    folder = glob.escape(f"{suite.root or '.'}/{case.dir}")
     return StoredCase(
         name=case.dir or case.name,
         question=case.prompt or "(the prompt is not in the results)",
         asked=[case.dir, case.prompt],
         source=SourceMark(f"{case.dir}/prompt.md", 1, 1),
-        trials=tuple(_trial(case, run, threshold) for run in case.arms.runs),
+        trials=tuple(_trial(case, run, suite.threshold) for run in case.arms.runs),
         repeat=max(case.repeat or 1, len(case.arms.runs), 1),
+        definition=Definition((f"{folder}/{'case.yaml' if case.source == 'case_yaml' else 'prompt.md'}",)),
     )
 
 

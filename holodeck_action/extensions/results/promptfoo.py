@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, convert, field
 
 from holodeck_action.extensions.results.stored import (
+    Definition,
     FormatError,
     StoredCase,
     StoredCheck,
@@ -25,6 +26,10 @@ VERSIONS = (3,)
 """The versions of the document that are known."""
 _NO_FAILURE, _ASSERTION, _ERROR = 0, 1, 2
 """The values of `failureReason`."""
+_CONFIGURATIONS = tuple(
+    f"{'*/' * depth}promptfooconfig.{suffix}" for depth in range(4) for suffix in ("yaml", "yml", "json")
+)
+"""Patterns of configurations; the results do not name theirs."""
 _THREW = (
     "Custom function threw error",
     "Python code execution failed",
@@ -245,6 +250,7 @@ def _case(group: Sequence[tuple[int, Row]], source: SourceMark, repeat: int | No
         repeat=max(len(group), repeat or 1),
         # A prompt around a single variable asks what the variable has.
         inputs=tuple(value for value in given.values() if isinstance(value, str)) if len(given) == 1 else (),
+        definition=Definition(_CONFIGURATIONS, test={"description": first.test.description, "vars": given}),
     )
 
 

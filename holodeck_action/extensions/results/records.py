@@ -239,6 +239,7 @@ def _grade(number: str, check: StoredCheck, trial: StoredTrial, program: str) ->
         threshold=check.threshold,
         asserts=check.asserts,
         settings=check.settings,
+        source=check.source,
     )
     error = None
     if check.error:

@@ -28,6 +28,7 @@ class StoredCheck(Struct, frozen=True):
         threshold: least passing score; None if the verdict is the program's own.
         settings: everything of the program's configuration that decides the grade, such as the expected text, a weight
             or a threshold.
+        source: position of the check in the program's file; None if it is unknown.
     """
 
     name: str
@@ -39,6 +40,7 @@ class StoredCheck(Struct, frozen=True):
     asserts: bool = True
     threshold: float | None = None
     settings: Mapping[str, Any] = {}
+    source: SourceMark | None = None
 
 
 class StoredTrial(Struct, frozen=True):
@@ -76,6 +78,20 @@ class StoredTrial(Struct, frozen=True):
         return one_line(self.error.strip().partition("\n")[0], 1000)
 
 
+class Definition(Struct, frozen=True):
+    """Where a case may be defined in a repository.
+
+    Attributes:
+        files: patterns of files, relative to the current folder.
+        function: the Python function that defines the case; empty if none does.
+        test: the test of promptfoo's configuration; None if the case is the whole file.
+    """
+
+    files: tuple[str, ...]
+    function: str = ""
+    test: Mapping[str, Any] | None = None
+
+
 class StoredCase(Struct, frozen=True):
     """One case with its trials.
 
@@ -90,6 +106,7 @@ class StoredCase(Struct, frozen=True):
         tags: tags of the case.
         id: id that the format gives; None to make one of the name.
         inputs: further texts that a suite may have as the input of this case, besides the question.
+        definition: where the case may be defined; None if the format does not have it.
     """
 
     name: str | None
@@ -102,6 +119,7 @@ class StoredCase(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     id: str | None = None
     inputs: tuple[str, ...] = ()
+    definition: Definition | None = None
 
     @property
     def content_hash(self) -> str:
