@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
+from holodeck_action.llm.calls import Answer, Call, CallContext, Meter, WireError
 from holodeck_action.llm.limits.limits import AccountLimit
-from holodeck_action.llm.limits.window import Window
+from holodeck_action.llm.limits.window import FAILURES_IN_A_ROW, MAX_BACKOFF_S, Window
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.ahead import STARTED_AT, clock, run_ahead
 from tests.llm.models import FakeModels
@@ -269,5 +269,33 @@ def test_calls_that_hang_count_against_the_most() -> None:
         await line.finish("1")
         await line.finish("2")
         await asyncio.gather(*jobs)
+
+    run_ahead(work)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "cancelled before it was sent", "malformed"])
+def test_a_trial_that_shows_nothing_is_followed_by_another_trial(end: str) -> None:
+    async def work() -> None:
+        line = _Line(1)
+        for at in range(FAILURES_IN_A_ROW):
+            await line.once(str(at), 503)
+        jobs = {name: line.start(name) for name in ("trial", "next")}
+        await settled()
+        assert not line.under_way
+        if end == "cancelled before it was sent":
+            line.limit.window.allow_trials()
+            line.limit.share(1)
+        else:
+            await asyncio.sleep(MAX_BACKOFF_S)
+            assert list(line.under_way) == ["trial"]
+        if end == "malformed":
+            line.under_way["trial"].set_exception(WireError("not JSON", end))
+        else:
+            jobs["trial"].cancel()
+        await asyncio.sleep(MAX_BACKOFF_S)
+        assert list(line.under_way) == ["next"]
+        await line.finish("next")
+        await asyncio.gather(*jobs.values(), return_exceptions=True)
+        await line.limit.close()
 
     run_ahead(work)

@@ -116,11 +116,15 @@ class AccountLimit:
         except WireError as error:
             if is_away(error):
                 self._note_failure(sent)
+            else:
+                self.window.note_nothing(sent)
             raise
         except asyncio.CancelledError:
             deadline = call.context.deadline
             if deadline is not None and deadline.seconds_left() <= DEADLINE_TOLERANCE_S:
                 self._note_failure(sent, silent=True)
+            else:
+                self.window.note_nothing(sent)
             raise
         finally:
             timer.cancel()
@@ -194,6 +198,7 @@ class AccountLimit:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.window.busy -= 1
+                self.window.note_nothing(turn.result())
                 self._wake()
             raise
 

@@ -239,6 +239,11 @@ class Window:
             self._open_until = now + min(backoff_s(self._rounds + 1), MAX_AWAY_S)
             self.trials = 0
 
+    def note_nothing(self, sent: Sent) -> None:
+        """Record that a request ended without a sign of the account; if it was a trial, another one may be sent."""
+        if self._open_until is not None and sent.at >= self._open_until:
+            self.trials += 1
+
     def is_away(self, now: float) -> bool:
         """Return whether the account has been away for so long that it is given up."""
         longest_s = max(self._longest_outage_s, MIN_SILENCE_S if self.is_silent else 0.0)

@@ -223,8 +223,8 @@ def test_a_judge_that_babbles_leaves_the_suite_incomplete(project: Project, mode
     assert run(project)[0].code == 1
 
 
-def test_an_outage_is_an_error_unless_it_passes(project: Project, models: FakeModels) -> None:
-    down = Fault("unavailable", times=None, about=lambda request: request.model == "judge")
+def test_a_broken_judge_is_an_error(project: Project, models: FakeModels) -> None:
+    down = Fault("server_error", times=None, about=lambda request: request.model == "judge")
     models.fail(down)
     suite(project, models, [standard("fluency", timeout_ms=1500)])
     finished, record = run(project)
