@@ -5,8 +5,8 @@ op, reference, max_bytes, …}`. An answer is `{id, value}` or `{id, error}`, wi
 been imported since the last answer, with `used` if the request has `watch`, the root of the checkout, and files below
 it have been used (see `FileWatch`), and with `spans` (see `Recorder.end`) if spans are collected. The operations (`op`)
 are `check` (imports a callable), `grade` and `source` for graders, `ask` for targets, `rows` for cases, `extend` for
-extensions, and `describe`, `prepare` and `tool` for function tools. Requests for function tools have `file` and
-`function`; their `reference` is only a name for messages. A call of `extend` may send questions, `{id, ask, question}`,
+extensions, and `describe` and `tool` for function tools. Requests for function tools have `file` and `function`; their
+`reference` is only a name for messages. A call of `extend` may send questions, `{id, ask, question}`,
 each of which the run answers with `{ask, answer}`.
 """
 
@@ -155,8 +155,8 @@ class Server:
                 if is_streamed(reply):
                     reply = collect_reply(reply, self._await_result, begun, max_bytes)
                 return PlainConverter(max_bytes).convert(reply, "the reply")
-        if op in ("describe", "prepare", "tool"):
-            # For "prepare", importing is all: so the time of the import does not count as the tool's.
+        if op in ("describe", "tool") or "file" in request:
+            # For a check, importing is all: so the time of the import does not count as the tool's.
             from holodeck_action.workers import tool_functions
 
             if op == "describe":

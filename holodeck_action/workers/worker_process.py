@@ -178,7 +178,7 @@ class WorkerProcess:
                 answer = await self._receive_answer(frame_limit(max_bytes) + self._span_bytes, answering)
         except TimeoutError:
             self._drain()
-            is_import = request["op"] in ("check", "describe", "prepare")
+            is_import = request["op"] in ("check", "describe")
             what = "importing it" if is_import else "it"
             remedy = "; raise limits.import_timeout_s" if is_import else ""
             raise UserCodeError(

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -33,6 +34,7 @@ from holodeck_action.targets.own_model.toolbox import (
     ToolResult,
     check_arguments,
 )
+from holodeck_action.workers.pool import WorkerPool
 from tests.targets.conversations import run
 from tests.workers.support import CODE, running, wait_until, write
 
@@ -50,6 +52,10 @@ def entry(function: str, file: str = "shop.py", **fields: Any) -> FunctionTool:
     )
 
 
+def one_worker(folder: Path, environ: Mapping[str, str] = os.environ) -> WorkerPool:
+    return WorkerPool(folder, environ=environ, cwd=folder, size=1, code=CODE, redact=str)
+
+
 def with_tools(
     folder: Path,
     entries: list[FunctionTool],
@@ -58,9 +64,7 @@ def with_tools(
     clock: Callable[[], float] = time.monotonic,
 ) -> Any:
     async def bounded() -> Any:
-        functions = await load_functions(
-            entries, folder=folder, environ=environ, cwd=folder, code=CODE, redact=str, clock=clock
-        )
+        functions = await load_functions(entries, new_pool=partial(one_worker, folder, environ), clock=clock)
         try:
             return await work(functions)
         finally:
@@ -109,16 +113,7 @@ def parameters(folder: Path, source: str, function: str = "act", **fields: Any) 
 
 def refused(folder: Path, *entries: Any, marks: Mapping[str, SourceMark] | None = None) -> list[str]:
     async def work() -> None:
-        await load_functions(
-            list(entries),
-            folder=folder,
-            environ=os.environ,
-            cwd=folder,
-            code=CODE,
-            redact=str,
-            clock=time.monotonic,
-            marks=marks,
-        )
+        await load_functions(list(entries), new_pool=partial(one_worker, folder), clock=time.monotonic, marks=marks)
 
     with pytest.raises(SuiteError) as caught:
         run(work())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.pool import MAX_RESULT_BYTES, DedicatedWorker, WorkerPool
+from holodeck_action.workers.pool import MAX_RESULT_BYTES, WorkerPool
 from holodeck_action.workers.worker_process import MAX_OUTPUT, OUTPUT_KEPT, Outcome
 from tests.workers.support import CODE, failed, grade, graded, run, write
 
@@ -431,7 +431,7 @@ def test_a_grader_that_writes_into_the_connection_harms_only_its_call(tmp_path: 
     assert failed(tmp_path, "check").code == "bad_answer"
 
 
-def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None:
+def test_a_function_in_a_file_tells_what_it_has_imported(tmp_path: Path) -> None:
     write(tmp_path, "import helper, json\ndef add(a):\n    from late import more\n    return a + more.ONE\n", "tools")
     write(tmp_path, "NAME = 'helper'\n", "helper")
     write(tmp_path, "", "late.__init__")
@@ -440,18 +440,20 @@ def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None
     told: list[list[str]] = []
 
     async def work() -> None:
-        worker = DedicatedWorker(
+        pool = WorkerPool(
             tmp_path,
             environ=os.environ,
             cwd=tmp_path,
+            size=1,
             code=CODE,
             redact=str,
             on_import=lambda files: told.append(sorted(files)),
         )
-        await worker.describe("tools.py", "add")
+        place = {"file": "tools.py", "function": "add"}
+        await pool.call("describe", "add", {}, 30.0, place=place)
         for _ in range(2):
-            await worker.call("tools.py", "add", {"a": 1}, 30.0, max_bytes=100, on_start=lambda: None)
-        await worker.close()
+            await pool.call("tool", "add", {"args": {"a": 1}}, 30.0, max_bytes=100, place=place)
+        await pool.close()
 
     asyncio.run(work())
     names = [[os.path.relpath(file, tmp_path) for file in files] for files in told]

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -22,12 +20,9 @@ from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.model.tools import ToolModel
 from holodeck_action.targets.own_model.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, plain_result
-from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut, make_storable
 from holodeck_action.workers.code_errors import CallError, UserCodeError
-from holodeck_action.workers.permission import CodeAllowed
-from holodeck_action.workers.pool import IMPORT_TIMEOUT_S, DedicatedWorker
-from holodeck_action.workers.worker_process import OnImport
+from holodeck_action.workers.pool import WorkerPool
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
 _LONGEST_ERROR = 2000
@@ -52,18 +47,18 @@ class FunctionTools(Toolkit):
         entries: Sequence[tuple[FunctionEntry, dict[str, Any]]],
         *,
         clock: Callable[[], float],
-        new_worker: Callable[[], DedicatedWorker],
+        new_pool: Callable[[], WorkerPool],
     ) -> None:
         """Create the tools; no process is started yet.
 
         Args:
             entries: the tools of the suite, each with the JSON schema of its arguments.
             clock: returns monotonic seconds.
-            new_worker: creates the worker of a conversation.
+            new_pool: creates the process of a conversation, a pool of one worker.
         """
         self._clock = clock
-        self._new_worker = new_worker
-        self._workers: dict[str, DedicatedWorker] = {}
+        self._new_pool = new_pool
+        self._pools: dict[str, WorkerPool] = {}
         self.tools = tuple(FunctionTool(entry, schema, self) for entry, schema in entries)
 
     async def open(self) -> Sequence[FunctionTool]:
@@ -74,39 +69,36 @@ class FunctionTools(Toolkit):
         self, entry: FunctionEntry, args: Mapping[str, Any], session: str, *, max_bytes: int, timeout_s: float | None
     ) -> ToolResult:
         """Call a function in the process of the conversation `session` (see `Tool.call`)."""
-        if session not in self._workers:
-            self._workers[session] = self._new_worker()
-        reference = f"{entry.file}:{entry.function}"
-        begun: list[float] = []
+        if session not in self._pools:
+            self._pools[session] = self._new_pool()
+        reference, place = _named(entry)
+        begun: float | None = None
         try:
-            value = await self._workers[session].call(
-                entry.file,
-                entry.function,
-                args,
-                timeout_s,
-                max_bytes=max_bytes,
-                on_start=lambda: begun.append(self._clock()),
-            )
+            async with await self._pools[session].lease() as lease:
+                await lease.check(reference, place)
+                begun = self._clock()
+                given = {"args": args}
+                outcome = await lease.call("tool", reference, given, timeout_s, max_bytes=max_bytes, place=place)
         except UserCodeError as error:
-            duration = (self._clock() - begun[0]) * 1000.0 if begun else None
+            duration = None if begun is None else (self._clock() - begun) * 1000.0
             raise ToolError(
                 error.message, error.code, for_model=_model_message(error, reference), duration_ms=duration
             ) from None
-        duration = (self._clock() - begun[0]) * 1000.0
-        result = _read_result(value, max_bytes, duration)
+        duration = (self._clock() - begun) * 1000.0
+        result = _read_result(outcome.value, max_bytes, duration)
         if result is None:
             raise ToolError(f"{reference}: its process sent an invalid result", "bad_answer", duration_ms=duration)
         return result
 
     async def end(self, session: str) -> None:
         """Stop the process of a finished conversation."""
-        worker = self._workers.pop(session, None)
-        if worker is not None:
-            await worker.close()
+        pool = self._pools.pop(session, None)
+        if pool is not None:
+            await pool.close()
 
     async def close(self) -> None:
         """Stop all processes; calls in progress fail."""
-        await asyncio.gather(*(self.end(session) for session in list(self._workers)))
+        await asyncio.gather(*(self.end(session) for session in list(self._pools)))
 
 
 class FunctionTool(Struct, frozen=True):
@@ -134,31 +126,17 @@ class FunctionTool(Struct, frozen=True):
 async def load_functions(
     tools: Sequence[ToolModel],
     *,
-    folder: Path,
-    environ: Mapping[str, str],
-    cwd: Path,
-    code: CodeAllowed,
-    redact: Redact,
+    new_pool: Callable[[], WorkerPool],
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
-    on_import: OnImport = lambda files: None,
-    interpreter: Path | None = None,
-    import_s: float = IMPORT_TIMEOUT_S,
 ) -> FunctionTools:
     """Import all functions in a worker process, and return the tools with the schemas of their arguments.
 
     Args:
         tools: all tools of the suite; kinds other than functions are skipped.
-        folder: absolute path of the suite's folder.
-        environ: the job's environment; the processes do not receive the job's tokens.
-        cwd: absolute path of the processes' working folder.
-        code: the permission to start the processes.
-        redact: removes secrets from output and errors of functions.
+        new_pool: creates a pool of one worker.
         clock: returns monotonic seconds.
         marks: positions of the tools in the suite's files by their names, for messages.
-        on_import: called with the files of the checkout that a process has imported.
-        interpreter: the Python interpreter of the processes; None to use the current one.
-        import_s: time limit of one import, in seconds (`limits.import_timeout_s`).
 
     Raises:
         SuiteError: a function cannot be imported or called, or `parameters` is not a valid schema for it.
@@ -166,25 +144,14 @@ async def load_functions(
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
-    new_worker = partial(
-        DedicatedWorker,
-        folder,
-        environ=environ,
-        cwd=cwd,
-        code=code,
-        redact=redact,
-        on_import=on_import,
-        interpreter=interpreter,
-        import_s=import_s,
-    )
-    worker = new_worker()
-    try:
+    async with new_pool() as pool:
         for index, entry in enumerate(tools):
             if not isinstance(entry, FunctionEntry):
                 continue
             mark = (marks or {}).get(entry.name)
             try:
-                found = await worker.describe(entry.file, entry.function)
+                reference, place = _named(entry)
+                found = (await pool.call("describe", reference, {}, pool.import_s, place=place)).value
             except UserCodeError as error:
                 if error.code == "import_timeout":
                     raise
@@ -195,11 +162,14 @@ async def load_functions(
                 entries.append((entry, _argument_schema(entry, found)))
             except ValueError as error:
                 problems.append(Problem(mark, f"tools[{index}].parameters", str(error)))
-    finally:
-        await worker.close()
     if problems:
         raise SuiteError(problems)
-    return FunctionTools(entries, clock=clock, new_worker=new_worker)
+    return FunctionTools(entries, clock=clock, new_pool=new_pool)
+
+
+def _named(entry: FunctionEntry) -> tuple[str, Mapping[str, str]]:
+    """Return a function's name in messages, and its place (see `WorkerPool.call`)."""
+    return f"{entry.file}:{entry.function}", {"file": entry.file, "function": entry.function}
 
 
 def _argument_schema(entry: FunctionEntry, description: Any) -> dict[str, Any]:

@@ -338,22 +338,21 @@ def _build_toolkits(
     tools = suite.agent.tools or ()
     if any(isinstance(tool, FunctionTool) for tool in tools):
         from holodeck_action.targets.own_model.functions import load_functions
+        from holodeck_action.workers.pool import WorkerPool
 
-        yield asyncio.run(
-            load_functions(
-                tools,
-                folder=suite.folder,
-                environ=environ,
-                cwd=suite.checkout.cwd,
-                code=code,
-                redact=redactor.text,
-                clock=time.monotonic,
-                marks=suite.tool_marks,
-                on_import=on_import,
-                interpreter=interpreter,
-                import_s=suite.policy.limits.import_timeout_s,
-            )
+        new_pool = partial(
+            WorkerPool,
+            suite.folder,
+            environ=environ,
+            cwd=suite.checkout.cwd,
+            size=1,
+            code=code,
+            redact=redactor.text,
+            on_import=on_import,
+            interpreter=interpreter,
+            import_s=suite.policy.limits.import_timeout_s,
         )
+        yield asyncio.run(load_functions(tools, new_pool=new_pool, clock=time.monotonic, marks=suite.tool_marks))
     context = ToolContext(suite, plan, wire, environ, redactor, code)
     for kind in _EXTENSION_TOOLS:
         name = next((tool.name for tool in tools if isinstance(tool, kind)), None)
