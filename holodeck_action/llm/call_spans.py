@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, CallRecord
-from holodeck_action.llm.outcomes import RESPONSES_ENDS
+from holodeck_action.llm.codecs.codec import BrokenAnswerError
 from holodeck_action.llm.spans import NO_SPAN, Attributes, Span, SpanScope, current, span
 from holodeck_action.text.json_values import parse_json
 
@@ -55,7 +55,7 @@ def finish_reasons(payload: Any) -> tuple[str, ...]:
 def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
     """Yield each choice of an answer with its stop reason, in the provider's format."""
     if isinstance(payload, list):
-        payload = _join_stream([_as_mapping(event) for event in payload])
+        payload = _join_stream(payload)
     answer = _as_mapping(payload)
     if isinstance(answer.get("output"), list):  # OpenAI's Responses API
         calls = any(_as_mapping(item).get("type") == "function_call" for item in answer["output"])
@@ -67,54 +67,18 @@ def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
             _as_mapping(_as_mapping(choice).get("message")),
             _convention_reason(_as_mapping(choice).get("finish_reason")),
         )
-    if isinstance(answer.get("message"), Mapping):  # Ollama's own interface
-        yield answer["message"], _convention_reason(answer.get("done_reason"))
     if isinstance(answer.get("content"), list):  # Anthropic
         yield {"content": answer["content"]}, _convention_reason(answer.get("stop_reason"))
 
 
-def _join_stream(events: list[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Join the events of a stream to one answer with its texts and tool calls; other fields are omitted."""
-    texts: list[str] = []
-    calls: dict[int | None, dict[str, Any]] = {}
-    whole: list[Any] = []
-    reason: Any = None
-    for event in events:
-        if (
-            isinstance(_as_mapping(event.get("response")).get("output"), list)
-            and str(event.get("type")) in RESPONSES_ENDS
-        ):
-            return _as_mapping(event["response"])
-        at = event.get("index") if isinstance(event.get("index"), int) else None
-        if "content_block" in event:  # Anthropic: a block begins
-            block = _as_mapping(event["content_block"])
-            if block.get("type") == "tool_use":
-                calls[at] = {"id": block.get("id"), "name": block.get("name"), "arguments": ""}
-        delta = _as_mapping(event.get("delta"))
-        texts += [str(delta["text"])] if isinstance(delta.get("text"), str) else []
-        if isinstance(delta.get("partial_json"), str) and at in calls:
-            calls[at]["arguments"] += delta["partial_json"]
-        reason = delta.get("stop_reason") or reason
-        for choice in _as_list(event.get("choices"))[:1]:  # OpenAI
-            part = _as_mapping(_as_mapping(choice).get("delta"))
-            texts += [part["content"]] if isinstance(part.get("content"), str) else []
-            reason = _as_mapping(choice).get("finish_reason") or reason
-            for given in _as_list(part.get("tool_calls")):
-                number = _as_mapping(given).get("index")
-                call = calls.setdefault(
-                    number if isinstance(number, int) else None, {"id": None, "name": None, "arguments": ""}
-                )
-                function = _as_mapping(_as_mapping(given).get("function"))
-                call["id"] = _as_mapping(given).get("id") or call["id"]
-                call["name"] = function.get("name") or call["name"]
-                call["arguments"] += str(function.get("arguments") or "")
-        if isinstance(event.get("message"), Mapping) and isinstance(event["message"].get("content"), str):  # Ollama
-            texts.append(event["message"]["content"])
-            whole += _as_list(event["message"].get("tool_calls"))
-            reason = event.get("done_reason") or reason
-    whole += [{"id": call["id"], "function": call} for call in calls.values()]
-    message = {"content": "".join(texts), "tool_calls": whole}
-    return {"choices": [{"message": message, "finish_reason": reason}]}
+def _join_stream(events: list[Any]) -> Mapping[str, Any]:
+    """Return the complete answer in the events of a stream; empty if it is incomplete."""
+    from holodeck_action.llm.codecs import anthropic, openai_responses
+
+    for join in (anthropic.join_events, openai_responses.join_events):
+        with contextlib.suppress(BrokenAnswerError):
+            return join(events)
+    return {}
 
 
 def _message_parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:

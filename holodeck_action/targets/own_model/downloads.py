@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ipaddress
-import os
 import shutil
 import socket
 import tempfile
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from holodeck_action import __version__
+from holodeck_action.record.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.suite.addresses import is_metadata_service, is_public, reachable_addresses
 
 if TYPE_CHECKING:
@@ -335,7 +335,8 @@ class Downloads:
                 self._temporary = Path(tempfile.mkdtemp(prefix="holodeck-action-"))
             kept = self._temporary / name
         try:
-            _write(kept, data)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(kept, [data], disk=UNSYNCED_DISK)
         except OSError as error:
             raise DownloadError(
                 f"it cannot be cached: {error.strerror}; set execution.cache_dir to a writable folder"
@@ -352,27 +353,13 @@ class Downloads:
             ) from None
 
     async def _fetch_with_retries(self, url: str) -> bytes:
-        for attempt in range(ATTEMPTS - 1):
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await self._pause(FIRST_PAUSE_S * 2 ** (attempt - 1))
             try:
                 return await self._fetcher.fetch(url)
             except DownloadError as error:
+                failure = error
                 if not error.transient:
                     raise
-            await self._pause(FIRST_PAUSE_S * 2**attempt)
-        try:
-            return await self._fetcher.fetch(url)
-        except DownloadError as error:
-            raise DownloadError(f"{error.message}{f' ({ATTEMPTS} attempts)' if error.transient else ''}") from None
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".download.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        raise DownloadError(f"{failure.message} ({ATTEMPTS} attempts)")
