@@ -62,11 +62,8 @@ def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
         reason = _as_mapping(answer.get("incomplete_details")).get("reason") or answer.get("status")
         reason = "tool_call" if calls and reason == "completed" else reason
         yield {"content": answer["output"]}, _convention_reason(reason)
-    for choice in _as_list(answer.get("choices")):
-        yield (
-            _as_mapping(_as_mapping(choice).get("message")),
-            _convention_reason(_as_mapping(choice).get("finish_reason")),
-        )
+    for choice in map(_as_mapping, _as_list(answer.get("choices"))):
+        yield _as_mapping(choice.get("message")), _convention_reason(choice.get("finish_reason"))
     if isinstance(answer.get("content"), list):  # Anthropic
         yield {"content": answer["content"]}, _convention_reason(answer.get("stop_reason"))
 

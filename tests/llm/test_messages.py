@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import httpx2
@@ -37,6 +38,9 @@ RESPONSES = {
     "tools": [{"type": "function", **TOOL, "parameters": SCHEMA, "strict": False}],
 }
 
+ANSWERED = [("openai", False), *product(("responses", "anthropic"), (False, True))]
+"""The APIs, and whether they answer in a stream: chat completions are never asked for one."""
+
 
 def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
     """What a provider answers, as the wire reads it."""
@@ -46,7 +50,6 @@ def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
             "openai": f"{models.openai_url}/chat/completions",
             "responses": f"{models.openai_url}/responses",
             "anthropic": f"{models.anthropic_url}/v1/messages",
-            "ollama": f"{models.ollama_url}/api/chat",
         }
         body = {**{"anthropic": ANTHROPIC, "responses": RESPONSES}.get(provider, OPENAI), "stream": stream}
         headers = {"authorization": "Bearer sk-any-key", "x-api-key": "sk-any-key", "anthropic-version": "2023-06-01"}
@@ -56,8 +59,7 @@ def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
         return parse(response.headers["content-type"], response.content)
 
 
-@walk("stream", [False, True])
-@walk("provider", ["openai", "responses", "anthropic", "ollama"])
+@walk(("provider", "stream"), ANSWERED)
 def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
     payload = asked(provider, Answer("In Leeds, I think."), stream=stream)
     assert output_messages(payload) == [
@@ -70,8 +72,7 @@ def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
     assert finish_reasons(payload) == ("stop",)
 
 
-@walk("stream", [False, True])
-@walk("provider", ["openai", "responses", "anthropic", "ollama"])
+@walk(("provider", "stream"), ANSWERED)
 def test_a_call_is_a_part_of_its_message(provider: str, stream: bool) -> None:
     calls = (ToolCall("find", {"order": "A-17"}), ToolCall("find", {"order": "B-2"}))
     (message,) = output_messages(asked(provider, Answer("On it.", tools=calls), stream=stream))
@@ -81,7 +82,7 @@ def test_a_call_is_a_part_of_its_message(provider: str, stream: bool) -> None:
         ("tool_call", "find", {"order": "A-17"}),
         ("tool_call", "find", {"order": "B-2"}),
     ]
-    assert message["finish_reason"] == ("stop" if provider == "ollama" else "tool_call")
+    assert message["finish_reason"] == "tool_call"
 
 
 def test_requests_of_responses() -> None:
@@ -225,6 +226,8 @@ JSON = st.recursive(
 def test_whatever_a_server_says_nothing_raises(value: Any) -> None:
     json.dumps([input_messages(value), output_messages(value), finish_reasons(value)])
     json.dumps([output_messages([value, {"choices": [value]}]), output_messages({"choices": [{"message": value}]})])
-    block = {"index": value, "content_block": {"type": "tool_use"}}
-    call = {"choices": [{"delta": {"tool_calls": [{"index": value}]}}]}
-    json.dumps(output_messages([block, {"index": value, "delta": {"partial_json": "{"}}, call]))
+    begun = {"type": "message_start", "message": {"content": value}}
+    block = {"type": "content_block_start", "index": value, "content_block": {"type": "tool_use"}}
+    delta = {"type": "input_json_delta", "partial_json": "{"}
+    events = [begun, block, {"type": "content_block_delta", "index": value, "delta": delta}]
+    json.dumps(output_messages([*events, {"type": "message_delta", "delta": {"stop_reason": value}}]))

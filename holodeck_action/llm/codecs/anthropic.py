@@ -268,6 +268,8 @@ def join_events(events: Sequence[Any]) -> Mapping[str, Any]:
         if not isinstance(event, Mapping):
             continue
         place, delta = event.get("index"), event.get("delta")
+        if isinstance(place, list | dict):
+            raise BrokenAnswerError("an event has no valid index")
         match event.get("type"):
             case "content_block_start":
                 blocks[place] = dict(require_mapping(event.get("content_block"), f"content.{place}"))
