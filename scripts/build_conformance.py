@@ -14,6 +14,7 @@ instead of what is refused:
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -22,8 +23,12 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 TABLES = ROOT / "tests" / "conformance" / "tables"
+SAMPLES = TABLES.parent / "samples"
 PAGES = ROOT / "docs" / "conformance"
 PARTS = {"works": "Works", "differs": "Differs", "refused": "Refused"}
+_SAMPLE = re.compile(
+    r"^## ([^\n]+)\n\n```(python|yaml)\n(.*?)\n```\n(?:\n```text\n(.*?)\n```\n)?", re.MULTILINE | re.DOTALL
+)
 _COLUMNS = {"works": (), "differs": ("here",), "refused": ("instead",)}
 
 
@@ -44,10 +49,22 @@ class Claim(NamedTuple):
         return self.expected if self.expression == "test" else ""
 
 
+class Sample(NamedTuple):
+    """A sample of a document: its heading, its language, its text, and what happens when it is run."""
+
+    document: str
+    heading: str
+    language: str
+    code: str
+    happened: str
+
+
 class Document(NamedTuple):
-    """A document: its title, the modules of its names, and its rows by heading."""
+    """A document: its title, source and terms, its digest, the modules of its names, and its rows by heading."""
 
     title: str
+    source: str
+    sha256: str
     modules: tuple[str, ...]
     rows: Mapping[str, tuple[Claim, ...]]
 
@@ -63,13 +80,19 @@ def claims() -> tuple[Claim, ...]:
     return tuple(claim for document in documents().values() for rows in document.rows.values() for claim in rows)
 
 
+def samples() -> list[Sample]:
+    """Return the samples of all documents, in their order."""
+    files = sorted(SAMPLES.glob("*.md"))
+    return [Sample(file.stem, *found) for file in files for found in _SAMPLE.findall(file.read_text(encoding="utf-8"))]
+
+
 def _read(file: Path) -> Document:
     table = tomllib.loads(file.read_text(encoding="utf-8"))
     rows = {
         heading: tuple(Claim(file.stem, heading, *row) for row in entry["rows"])
         for heading, entry in table["claims"].items()
     }
-    return Document(table["title"], tuple(table["modules"]), rows)
+    return Document(table["title"], table["source"], table["sha256"], tuple(table["modules"]), rows)
 
 
 def build_page(name: str) -> str:
@@ -81,7 +104,10 @@ def build_page(name: str) -> str:
         f"# {document.title}",
         "",
         f"What of the claims of the document `{name}` holds here: [works](#works) {counts['works']}, "
-        f"[differs](#differs) {counts['differs']}, [refused](#refused) {counts['refused']}.",
+        f"[differs](#differs) {counts['differs']}, [refused](#refused) {counts['refused']}. Its [samples](#samples) "
+        "are shown with what happens.",
+        document.source,
+        "",
         f"`tests/conformance/tables/{name}.toml` is the source of this page (`make conformance`). A test evaluates the "
         "expression of each row, and compares it with what the row gives.",
     ]
@@ -94,7 +120,21 @@ def build_page(name: str) -> str:
             if its:
                 lines += ["", f"### {heading}" if part == "works" else f"**{heading}**", ""]
                 lines += _table(["claim", "expression", "gives", *_COLUMNS[part]], map(_cells, its))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_sample_lines(name)])
+
+
+def _sample_lines(name: str) -> Iterator[str]:
+    yield from (
+        "## Samples",
+        "",
+        "Each sample of the document as it is, and what happens when it is run in an empty folder. Models answer on",
+        "loopback. What begins with `+` was added to it; a suite is run by `holodeck-action run`.",
+    )
+    for sample in samples():
+        if sample.document == name:
+            yield from ("", f"**{sample.heading}**", "", f"```{sample.language} norun", sample.code, "```")
+            yield from ("", "```text", sample.happened, "```")
+    yield ""
 
 
 def _cells(claim: Claim) -> list[str]:
