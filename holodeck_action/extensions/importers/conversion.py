@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +21,10 @@ from holodeck_action.extensions.importers.import_report import Row, merge_rows
 from holodeck_action.extensions.importers.proof import Proof
 from holodeck_action.extensions.importers.source import Source
 from holodeck_action.suite.configuration_errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holodeck_action.run.caller import Caller
+    from holodeck_action.text.given_paths import GivenPath
 
 SECONDS = 120.0
 """Time limit of an import, in seconds."""
@@ -36,7 +41,7 @@ class Conversion(Struct, frozen=True):
         cwd: absolute path of the working folder.
         allow_missing: whether assertions without a counterpart are accepted.
         node: whether Node.js is on the PATH.
-        answers: with `--prove`, further answers that each assertion grades.
+        answers: with `--prove`, further answers that each assertion grades; else None.
         recorded: what a test file of DeepEval constructs and checks, as JSON.
     """
 
@@ -47,8 +52,21 @@ class Conversion(Struct, frozen=True):
     cwd: str
     allow_missing: bool
     node: bool = False
-    answers: Sequence[str] = ()
+    answers: Sequence[str] | None = None
     recorded: str = ""
+
+    @classmethod
+    def of(cls, program: str, file: GivenPath, folder: Path, caller: Caller, *, allow_missing: bool) -> Conversion:
+        """Return the conversion of a file to suites in an absolute folder."""
+        return cls(
+            program=program,
+            file=os.fspath(file),
+            shown=str(file),
+            folder=os.path.abspath(folder),
+            cwd=os.fspath(caller.cwd),
+            allow_missing=allow_missing,
+            node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
+        )
 
     def source(self) -> Source:
         """Return the source that reads the file to import."""
@@ -76,7 +94,7 @@ class ConversionResult(Struct, frozen=True):
 
 
 def convert_in_process(request: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> ConversionResult:
-    """Convert a file in a worker process with limits on time and memory.
+    """Convert a file, or build the input of `--prove`, in a worker process with limits on time and memory.
 
     Args:
         request: the file and the options.
@@ -84,23 +102,9 @@ def convert_in_process(request: Conversion, environ: Mapping[str, str], seconds:
         seconds: time limit in seconds.
 
     Raises:
-        ConfigurationError: the file cannot be converted, or the conversion exceeds its limit of time or memory.
+        ConfigurationError: the file cannot be converted, there are no verdicts to compare, or the conversion exceeds
+            its limit of time or memory.
     """
-    return _call_in_process("convert", request, environ, seconds)
-
-
-def prove_in_process(request: Conversion, environ: Mapping[str, str]) -> Proof:
-    """Return the input of both programs for `--prove`, built in a worker process with limits on time and memory.
-
-    Raises:
-        ConfigurationError: as for `convert_in_process`, or there are no verdicts to compare.
-    """
-    made = _call_in_process("make_proof", request, environ, SECONDS).proof
-    assert made is not None
-    return made
-
-
-def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str], seconds: float) -> ConversionResult:
     # The process that converts does not need these modules.
     from holodeck_action.record.agent_errors import AgentError
     from holodeck_action.targets.templates.computation_pool import ComputationPool
@@ -112,7 +116,7 @@ def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str],
         computing = ComputationPool(environ, redact, seconds, __name__)
         try:
             given = {"request": msgspec.to_builtins(request)}
-            return await computing.call(name, given, label=f"{request.shown}: the import", code="import")
+            return await computing.call("convert", given, label=f"{request.shown}: the import", code="import")
         finally:
             await computing.close()
 
@@ -123,24 +127,6 @@ def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str],
     if made.problems:
         raise ConfigurationError(made.problems)
     return made
-
-
-def make_proof(request: Mapping[str, Any], seconds: float) -> str:
-    """Build the input for comparing the verdicts of both programs, in the worker process.
-
-    Argument and result have the same form as for `convert`.
-    """
-    # The calling process does not need this module.
-    from holodeck_action.extensions.importers.promptfoo.proving import build_proof
-
-    given = msgspec.convert(request, Conversion)
-    try:
-        made = ConversionResult(proof=build_proof(given.source(), Path(given.folder), given.answers))
-    except ConfigurationError as error:
-        made = ConversionResult(problems=error.lines)
-    except RecursionError:
-        made = ConversionResult(problems=[f"{given.shown}: its values are nested too deeply"])
-    return msgspec.json.encode({"value": made}).decode()
 
 
 def convert(request: Mapping[str, Any], seconds: float) -> str:
@@ -162,6 +148,10 @@ def _convert_file(request: Conversion) -> ConversionResult:
 
     source = request.source()
     try:
+        if request.answers is not None:
+            from holodeck_action.extensions.importers.promptfoo.proving import build_proof
+
+            return ConversionResult(proof=build_proof(source, Path(request.folder), request.answers))
         found = _converted(request, source)
         files: dict[str, str] = {}
         changed: list[str] = []

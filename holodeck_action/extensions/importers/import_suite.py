@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -68,17 +67,10 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
             contains a secret or already exists (nothing is written in these cases); or writing a file fails.
     """
     folder = options.folder or options.file.parent
-    conversion = Conversion(
-        program=options.program,
-        file=os.fspath(options.file),
-        shown=str(options.file),
-        folder=os.path.abspath(folder),
-        cwd=os.fspath(caller.cwd),
-        allow_missing=options.allow_missing,
-        node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
-    )
-    if options.program == "deepeval" and options.file.path.suffix.lower() == ".py":
-        code = require_permission(caller.suite_context(options.flags).permission, (options.file.path.parent,))
+    program, file = options.program, options.file
+    conversion = Conversion.of(program, file, folder.path, caller, allow_missing=options.allow_missing)
+    if program == "deepeval" and file.path.suffix.lower() == ".py":
+        code = require_permission(caller.suite_context(options.flags).permission, (file.path.parent,))
         recorded = record_file(conversion.source(), caller.environ, code)
         conversion = replace(conversion, recorded=recorded)
     imported = convert_in_process(conversion, caller.environ)
@@ -95,7 +87,7 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
                 for path in there
             ]
         )
-    held = secret_problems(written, conversion.source(), imported.read, _SECRET_HINTS[options.program], caller.environ)
+    held = secret_problems(written, conversion.source(), imported.read, _SECRET_HINTS[program], caller.environ)
     if held:
         raise ConfigurationError(held)
     for path, text in written.items():

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.importers.conversion import Conversion, prove_in_process
+from holodeck_action.extensions.importers.conversion import Conversion, convert_in_process
 from holodeck_action.extensions.importers.proof import verdict_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
@@ -72,28 +73,21 @@ def prove_import(options: ProofOptions, caller: Caller) -> int:
     answers = [] if options.answers is None else _read_answers(options.answers)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(os.path.realpath(name))
-        conversion = Conversion(
-            program="promptfoo",
-            file=os.fspath(options.file),
-            shown=str(options.file),
-            folder=os.fspath(folder / "ours"),
-            cwd=os.fspath(caller.cwd),
-            allow_missing=False,
-            node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
-            answers=answers,
-        )
-        proof = prove_in_process(conversion, caller.environ)
+        ours = folder / "ours"
+        conversion = Conversion.of("promptfoo", options.file, ours, caller, allow_missing=False)
+        proof = convert_in_process(replace(conversion, answers=answers), caller.environ).proof
+        assert proof is not None
         for file, text in proof.files.items():
-            _write(folder / "ours" / file, text)
+            _write(ours / file, text)
         _write(folder / "promptfooconfig.json", proof.promptfoo_config)
         environ = {key: caller.environ[key] for key in _PASSED_VARIABLES if key in caller.environ}
         environ |= {**_OFFLINE, "HOME": os.fspath(folder), "PROMPTFOO_CONFIG_DIR": os.fspath(folder / "settings")}
         theirs = _run_promptfoo(program, folder, options.file.path.parent, environ, code)
-        ours = _run_suite(folder, environ, code)
-    lost = [pair.name for pair in proof.pairs if pair.name not in theirs or pair.name not in ours]
+        own = _run_suite(folder, environ, code)
+    lost = [pair.name for pair in proof.pairs if pair.name not in theirs or pair.name not in own]
     if lost:
         raise ConfigurationError([f"{options.file}: {len(lost)} pairs have no verdict in one of the programs"])
-    table, differing = verdict_table(proof, theirs, ours)
+    table, differing = verdict_table(proof, theirs, own)
     caller.stdout.write(Redactor(environment_secrets(caller.environ)).text(table))
     return ExitCode.VIOLATED if differing else ExitCode.PASSED
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import field
 
+from holodeck_action.extensions.importers.collecting import DEFAULT_MODEL, OWN_INSTRUCTIONS, Collector, OpenCase
 from holodeck_action.extensions.importers.converted_suite import (
     AGENT,
     NOT_IMPORTED,
@@ -19,7 +18,6 @@ from holodeck_action.extensions.importers.converted_suite import (
     ConvertedSuite,
     ConvertedTurn,
     ImportResult,
-    runnable_cases,
 )
 from holodeck_action.extensions.importers.deepeval.goldens import (
     KIND,
@@ -37,27 +35,19 @@ from holodeck_action.extensions.importers.deepeval.recording import (
 )
 from holodeck_action.extensions.importers.deepeval.stand_ins import CONVERSATIONS, SINGLE_TURN
 from holodeck_action.extensions.importers.deepeval.turns import golden_turns, tool_call
-from holodeck_action.extensions.importers.grader_file import Check, GraderFile
-from holodeck_action.extensions.importers.import_report import Outcome, Row
+from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError
-from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.model.named_models import SMALL
-from holodeck_action.text.plain import one_line
 
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
-_DEFAULT_MODEL = {"provider": "openai", "name": SMALL}
 
 
-class _Case(Struct):
-    """A case that is being built."""
+class _Case(OpenCase, kw_only=True):
+    """A case of a test file or dataset."""
 
-    name: str
     place: Place
     turns: list[ConvertedTurn]
     expected_tools: Any = None
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    comments: list[str] = field(default_factory=list)
     policy: dict[str, Any] = field(default_factory=dict)
 
 
@@ -88,20 +78,16 @@ def convert(source: Source, recorded: str, *, allow_missing: bool) -> ImportResu
         raise ConfigurationError(
             [f"{source.shown}: has no test case (expected: LLMTestCase, Golden, or a list of goldens)"]
         )
-    return ImportResult([builder.build()], builder.rows)
+    return ImportResult([builder.build()], builder.parts.rows)
 
 
 class _Builder:
     def __init__(self, source: Source, *, allow_missing: bool) -> None:
         self._source = source
-        self._allow_missing = allow_missing
-        self._graders = GraderFile(source.name)
-        self._names: dict[str, str] = {}
-        self._taken = UniqueNames("{} ({})")
+        self.parts = Collector(source, allow_missing=allow_missing)
         self._made_cases: dict[str, _Case] = {}
         self._cases: dict[int, tuple[_Case, Any]] = {}
         self._numbers: defaultdict[tuple[str, Place], Iterator[int]] = defaultdict(lambda: count(1))
-        self.rows: list[Row] = []
 
     @property
     def cases(self) -> Sequence[_Case]:
@@ -114,12 +100,12 @@ class _Builder:
         for check in checks:
             self._add_check(check, several=checked[check.function, check.place] > 1)
         used = {case.turns[0].fields.get("input") for case, _ in self._cases.values()}
-        seen = {(row.line, row.column) for row in self.rows if row.asserts}
+        seen = {(row.line, row.column) for row in self.parts.rows if row.asserts}
         for value in constructed:
             place, name = value.place, f"line {value.place.line}"
             if value.kind.endswith(("Metric", "GEval")) and (place.line, place.column) not in seen:
                 note = "no assert_test, evaluate or measure uses it; add it to the cases that need it"
-                self._add_row(place, value.kind, "", Outcome.MISSING, note, is_assertion=True)
+                self.parts.add_row(place, value.kind, "", Outcome.MISSING, note, asserts=True)
             if value.kind not in SINGLE_TURN | CONVERSATIONS or id(value) in self._cases:
                 continue
             if value.kind == KIND and simulated_turn(value.given):
@@ -131,7 +117,8 @@ class _Builder:
         """Add a case without metrics for a golden."""
         case, _ = self._constructed_case(golden, name, golden.place)
         self._expect_tools(case)
-        self._add_missing(case, golden.place, "no metric", "a golden has no metrics; add those of the test file")
+        reason = "a golden has no metrics; add those of the test file"
+        self.parts.add_missing(case, golden.place, "no metric", reason, asserts=False)
 
     def build(self) -> ConvertedSuite:
         """Return the suite with all cases that were added.
@@ -142,12 +129,7 @@ class _Builder:
         written = [
             ConvertedCase(case.name, [str(case.place), *case.comments], case.turns, case.metrics) for case in self.cases
         ]
-        notes: Sequence[str] = ()
-        kept: Sequence[ConvertedCase] = written
-        if self._allow_missing:
-            kept, notes = runnable_cases(written)
-        if not kept:
-            raise ConfigurationError([f"{self._source.shown}: no case can be run ({notes[0]})"])
+        kept, notes = self.parts.runnable(written)
         recorded = any(turn.reply is not None for case in kept for turn in case.turns)
         agent = ""
         policy: dict[str, Any] = {"target": f"recorded:{TRANSCRIPT}"}
@@ -158,16 +140,12 @@ class _Builder:
                 '    """Answer the last message; each one is `{"role": ..., "content": ...}`."""\n'
                 f"    raise NotImplementedError({f'{self._source.name} has no answers: call your agent here'!a})\n"
             )
-        top = {
-            "name": self._source.path.stem,
-            "model": _DEFAULT_MODEL,
-            "instructions": {"inline": "Not used: the target has its own."},
-        }
+        top = {"name": self._source.path.stem, "model": DEFAULT_MODEL, "instructions": OWN_INSTRUCTIONS}
         names = {case.name for case in kept}
         additions = {case.name: case.policy for case in self.cases if case.policy and case.name in names}
         if additions:
             policy["cases"] = additions
-        graders = self._graders.text()
+        graders = self.parts.graders.text()
         return ConvertedSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
     def _add_check(self, check: RecordedCheck, *, several: bool) -> None:
@@ -176,7 +154,7 @@ class _Builder:
         cases = _listed(check.cases)
         if not cases:
             note = check.note or "it evaluates results that exist only at run time (of a golden, or traces)"
-            self._add_unfit(check.place, check.what, name, note, is_assertion=check.what == "assert")
+            self._add_unfit(check.place, check.what, name, note, asserts=check.what == "assert")
         for value in cases:
             if id(value) not in self._cases:
                 number = f" {next(self._numbers[check.function, check.place])}" if several else ""
@@ -194,15 +172,15 @@ class _Builder:
         if value.kind in SINGLE_TURN:
             return self._new_case(name, value.place, given, problems), given.get("expected_output")
         if turns := golden_turns(given):
-            return self._add_case(_Case(name, value.place, turns)), None
+            return self._add_case(_Case(name=name, place=value.place, turns=turns)), None
         turn = simulated_turn(given) if value.kind == KIND else None
         if turn is None:
             reason = "it has neither an input nor turns of user and assistant in turn; write the turns"
             return self._add_unfit(value.place, value.kind, name, reason), None
-        case = self._add_case(_Case(name, value.place, [turn]))
+        case = self._add_case(_Case(name=name, place=value.place, turns=[turn]))
         case.comments.append(PLAYER_COMMENT)
         if given.get("turns"):
-            self._add_missing(case, value.place, "turns", TURNS_NOTE)
+            self.parts.add_missing(case, value.place, "turns", TURNS_NOTE, asserts=False)
         return case, None
 
     def _new_case(self, name: str, place: Place, fields: Mapping[str, Any], problems: Mapping[str, str]) -> _Case:
@@ -219,25 +197,27 @@ class _Builder:
             tools = fields.get("tools_called")
             if isinstance(tools, list):
                 reply["tool_invocations"] = [tool_call(tool) for tool in tools if isinstance(tool, dict)]
-        case = self._add_case(_Case(name, place, [ConvertedTurn(turn, reply)], fields.get("expected_tools")))
+        turns = [ConvertedTurn(turn, reply)]
+        case = self._add_case(_Case(name=name, place=place, turns=turns, expected_tools=fields.get("expected_tools")))
         for key, reason in problems.items():
             if key == "actual_output":
                 note = f"{reason}; give a target that answers, or record the answer"
-                self._add_row(place, "actual_output", "", Outcome.MISSING, note)
+                self.parts.add_row(place, "actual_output", "", Outcome.MISSING, note, asserts=False)
                 case.comments.append(f"Not imported: actual_output ({place}): {note}")
             else:
-                self._add_missing(case, place, key, reason)
+                self.parts.add_missing(case, place, key, reason, asserts=False)
         return case
 
     def _add_case(self, case: _Case) -> _Case:
-        case.name = self._taken.add(one_line(case.name, 80))
+        case.name = self.parts.case_name(case.name)
         self._made_cases[case.name] = case
         return case
 
-    def _add_unfit(self, place: Place, source: str, name: str, reason: str, *, is_assertion: bool = False) -> _Case:
+    def _add_unfit(self, place: Place, source: str, name: str, reason: str, *, asserts: bool = False) -> _Case:
         """Add a case that cannot be run, for something without a counterpart."""
-        case = self._add_case(_Case(f"{name}: {source}", place, [ConvertedTurn({"input": NOT_IMPORTED})]))
-        self._add_missing(case, place, source, reason, is_assertion=is_assertion)
+        turns = [ConvertedTurn({"input": NOT_IMPORTED})]
+        case = self._add_case(_Case(name=f"{name}: {source}", place=place, turns=turns))
+        self.parts.add_missing(case, place, source, reason, asserts=asserts)
         return case
 
     def _expect_tools(self, case: _Case) -> str:
@@ -260,13 +240,13 @@ class _Builder:
         elif not check.metrics:
             reason = "its list of metrics is empty"
         if reason:
-            self._add_missing(case, check.place, f"metrics of {check.what}", reason, is_assertion=True)
+            self.parts.add_missing(case, check.place, f"metrics of {check.what}", reason, asserts=True)
             return
         for value in check.metrics:
             place = value.place if isinstance(value, Constructed) else check.place
             name = value.kind if isinstance(value, Constructed) else "metrics"
             if check.note:
-                self._add_missing(case, place, name, check.note, is_assertion=True)
+                self.parts.add_missing(case, place, name, check.note, asserts=True)
             else:
                 self._add_metric(value, place, name, case, expected)
 
@@ -276,37 +256,14 @@ class _Builder:
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
             became = MetricCounterpart(Outcome.MISSING, note=reason)
         if became.outcome is Outcome.MISSING:
-            self._add_missing(case, place, name, became.note, is_assertion=True)
+            self.parts.add_missing(case, place, name, became.note, asserts=True)
             return
         becomes = became.name
         if became.check is not None:
-            becomes = self._graders.add(became.check, case.name)
-            case.metrics.append({"type": "code", "grader": becomes, "fail_on_error": True})
+            becomes = self.parts.add_check(case, became.check, {})
         elif became.metric is not None:
-            metric = dict(became.metric)
-            if "name" in metric:
-                said = json.dumps(metric, sort_keys=True)
-                if self._names.setdefault(metric["name"], said) != said:
-                    metric["name"] = f"{metric['name']} (line {place.line})"
-            if metric not in case.metrics:
-                case.metrics.append(metric)
-        self._add_row(place, name, becomes, became.outcome, became.note, is_assertion=True)
-
-    def _add_missing(self, case: _Case, place: Place, source: str, reason: str, *, is_assertion: bool = False) -> None:
-        """Add a comment for a metric without a counterpart, and, unless `allow_missing`, a grader that raises."""
-        self._add_row(place, source, "", Outcome.MISSING, reason, is_assertion=is_assertion)
-        case.comments.append(f"Not imported: {source} ({place}): {reason}")
-        if self._allow_missing:
-            return
-        slug = re.sub(r"\W+", "_", source.lower())
-        check = Check(f"line_{place.line}_{slug}", f"{place.exact}: {source}", "not_imported")
-        grader = self._graders.add(check, case.name)
-        case.metrics.append({"type": "code", "grader": grader, "fail_on_error": True})
-
-    def _add_row(
-        self, place: Place, source: str, counterpart: str, outcome: Outcome, note: str, *, is_assertion: bool = False
-    ) -> None:
-        self.rows.append(Row(place.file, place.line, source, counterpart, outcome, note, 1, is_assertion, place.column))
+            self.parts.add_metric(case, dict(became.metric), f" (line {place.line})")
+        self.parts.add_row(place, name, becomes, became.outcome, became.note, asserts=True)
 
 
 def _listed(value: Any) -> Sequence[Any]:

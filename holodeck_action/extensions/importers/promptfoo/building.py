@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.extensions.importers.collecting import DEFAULT_MODEL, OWN_INSTRUCTIONS
 from holodeck_action.extensions.importers.converted_suite import (
     TRANSCRIPT,
     ConvertedCase,
     ConvertedSuite,
     ConvertedTurn,
-    runnable_cases,
 )
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
 from holodeck_action.extensions.importers.promptfoo.built_case import BuiltCase
-from holodeck_action.extensions.importers.promptfoo.cases import CaseBuilder, setting_row
+from holodeck_action.extensions.importers.promptfoo.cases import CaseBuilder
 from holodeck_action.extensions.importers.promptfoo.conversations import (
     conversation_key,
     conversations_of,
@@ -34,10 +34,7 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import MOST_CASES, Source, plain
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.model.named_models import SMALL
 from holodeck_action.text.plain import one_line
-
-_DEFAULT_MODEL = {"provider": "openai", "name": SMALL}
 
 
 class SuiteBuilder:
@@ -58,13 +55,12 @@ class SuiteBuilder:
         self._root = configuration
         self._provider = provider
         self._folder = folder
-        self._allow_missing = allow_missing
         self._cases = CaseBuilder(source, templates, provider, folder, allow_missing=allow_missing)
 
     @property
     def rows(self) -> Sequence[Row]:
         """The rows of the import report so far."""
-        return self._cases.rows
+        return self._cases.parts.rows
 
     def build(
         self, folder: str, instructions: str | None, prompts: Sequence[Prompt], tests: Sequence[Test]
@@ -101,7 +97,7 @@ class SuiteBuilder:
             if any(test.data.get("providerOutput") is not None for test in tests):
                 place = tests[0].place
                 note = "only some cases have a recorded answer, so the agent answers all of them"
-                self._cases.rows.append(setting_row(place, "providerOutput", "", Outcome.MISSING, note))
+                self._cases.parts.add_row(place, "providerOutput", "", Outcome.MISSING, note, 0, asserts=False)
         return self._written_suite(folder, instructions, cases, replies, policy)
 
     def _tests_with_prompts(
@@ -127,8 +123,8 @@ class SuiteBuilder:
         judge = self._common_judge(cases)
         top: dict[str, Any] = {
             "name": one_line(f"{name} ({provider.name})" if folder else name, 200),
-            "model": provider.model or judge or _DEFAULT_MODEL,
-            "instructions": {"inline": instructions or self._default_instructions()},
+            "model": provider.model or judge or DEFAULT_MODEL,
+            "instructions": {"inline": instructions} if instructions else self._default_instructions(),
         }
         if embedding := embedding_provider(metric for case in cases for metric in case.metrics):
             top["embedding_provider"] = embedding
@@ -139,25 +135,20 @@ class SuiteBuilder:
             agent = f'"""Answers the cases that were imported from {ascii(source.name)[1:-1]}."""\n\n{agent}'
         answers = {case.name: reply for case, reply in zip(cases, replies, strict=True)}
         written = [_written_case(conversation, answers, judge) for conversation in conversations_of(cases)]
-        notes: Sequence[str] = ()
-        kept: Sequence[ConvertedCase] = written
-        if self._allow_missing:
-            kept, notes = runnable_cases(written)
-        if not kept:
-            raise ConfigurationError([f"{source.shown}: no case can be run ({notes[0]})"])
-        graders = self._cases.graders.text()
+        kept, notes = self._cases.parts.runnable(written)
+        graders = self._cases.parts.graders.text()
         return ConvertedSuite(folder, source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
     def _relative_literal(self, literal: str) -> str:
         return ascii(os.path.relpath(ast.literal_eval(literal), self._folder))
 
-    def _default_instructions(self) -> str:
+    def _default_instructions(self) -> Mapping[str, str]:
         if self._provider.model is None:
-            return "Not used: the target has its own."
+            return OWN_INSTRUCTIONS
         place = self._provider.place
         note = "it has no system message, but agent.yaml must have instructions; the model gets these"
-        self._cases.rows.append(setting_row(place, "no system message", "instructions", Outcome.SIMILAR, note))
-        return "Answer the message of the user."
+        self._cases.parts.add_row(place, "no system message", "instructions", Outcome.SIMILAR, note, 0, asserts=False)
+        return {"inline": "Answer the message of the user."}
 
     def _common_judge(self, cases: Sequence[BuiltCase]) -> Mapping[str, Any] | None:
         for case in cases:
@@ -165,8 +156,9 @@ class SuiteBuilder:
                 judge = judge_of(case.test.options)
                 if judge is None:
                     note = "the model cannot judge here; the suite's own model judges instead"
-                    self._cases.rows.append(
-                        setting_row(case.test.place, "options.provider", "model", Outcome.SIMILAR, note)
+                    place = case.test.place
+                    self._cases.parts.add_row(
+                        place, "options.provider", "model", Outcome.SIMILAR, note, 0, asserts=False
                     )
                 return judge
         return None

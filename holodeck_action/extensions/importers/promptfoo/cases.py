@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,19 +9,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holodeck_action.extensions.importers.collecting import Collector
 from holodeck_action.extensions.importers.converted_suite import NOT_IMPORTED
-from holodeck_action.extensions.importers.grader_file import Check, GraderFile
+from holodeck_action.extensions.importers.grader_file import Check
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import FAILING, AssertionCounterpart, convert_assertion
 from holodeck_action.extensions.importers.promptfoo.built_case import BuiltCase
 from holodeck_action.extensions.importers.promptfoo.conversations import recorded_exchanges
-from holodeck_action.extensions.importers.promptfoo.naming import NAME_LIMIT, slug
 from holodeck_action.extensions.importers.promptfoo.prompts import FilledPrompt, Prompt, fill_prompt
 from holodeck_action.extensions.importers.promptfoo.providers import Provider
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of
-from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.text.plain import one_line
 
 
@@ -37,11 +35,7 @@ class CaseBuilder:
         self._templates = templates
         self._provider = provider
         self._folder = folder
-        self._allow_missing = allow_missing
-        self._names: dict[str, str] = {}
-        self._taken = UniqueNames("{} ({})")
-        self.graders = GraderFile(source.name)
-        self.rows: list[Row] = []
+        self.parts = Collector(source, allow_missing=allow_missing)
 
     def build(self, test: Test, prompt: Prompt, instructions: str | None, name: str) -> BuiltCase:
         """Return the case of a test and a prompt.
@@ -52,7 +46,7 @@ class CaseBuilder:
             instructions: the suite's system message; None if the suite has none.
             name: the preferred name of the case.
         """
-        made = self._taken.add(one_line(name, NAME_LIMIT))
+        made = self.parts.case_name(name)
         problem = test.problem or test.unsupported_setting
         question = FilledPrompt(None, "", "")
         said: Sequence[tuple[str, str]] = ()
@@ -68,7 +62,8 @@ class CaseBuilder:
         except UnfitError as error:
             problem = f"prompt: {error}"
         whole = question.whole if self._provider.model is None else question.input
-        case = BuiltCase(made, test, whole, {"input": whole if whole.strip() and not problem else NOT_IMPORTED})
+        asked = {"input": whole if whole.strip() and not problem else NOT_IMPORTED}
+        case = BuiltCase(name=made, test=test, prompt=whole, turn=asked)
         case.said = said
         if test.variables and (self._provider.model is None and self._provider.target is not None):
             case.turn["turn_config"] = {"vars": dict(test.variables)}
@@ -80,17 +75,7 @@ class CaseBuilder:
 
     def _add_problem(self, case: BuiltCase, place: Place, problem: str) -> None:
         what, _, reason = problem.partition(": ")
-        self.rows.append(setting_row(place, what, "", Outcome.MISSING, reason or problem, 1))
-        self._add_missing_grader(case, place, what, reason or problem)
-
-    def _add_missing_grader(self, case: BuiltCase, place: Place, source: str, reason: str) -> None:
-        """Add a comment for an assertion without a counterpart, and, unless `allow_missing`, a grader that raises."""
-        case.comments.append(f"Not imported: {source} ({place}): {reason}")
-        if self._allow_missing:
-            return
-        check = Check(f"line_{place.line}_{slug(source).replace('-', '_')}", f"{place}: {source}", "not_imported")
-        name = one_line(f"not imported: {source} (line {place.line})", 100)
-        self._add_check(case, check, {"name": name})
+        self.parts.add_missing(case, place, what, reason or problem, asserts=False)
 
     def _add_assertions(self, case: BuiltCase) -> None:
         test = case.test
@@ -168,25 +153,21 @@ class CaseBuilder:
     def add_counterpart(self, case: BuiltCase, assertion: WrittenAssertion, match: AssertionCounterpart) -> None:
         """Add the counterpart of an assertion to a case, and its row to the import report."""
         kind, place = str(assertion.data.get("type")), assertion.place
-        name = match.name
         case.turn.update(match.turn)
         if match.outcome is Outcome.MISSING:
-            self._add_missing_grader(case, place, kind, match.note)
+            self.parts.add_missing(case, place, kind, match.note, asserts=True)
+            return
+        name, label = match.name, self._metric_label(case, assertion)
+        if match.check is not None:
+            name = self._add_check(case, match.check, label)
+        elif match.expect is not None and not label:
+            listed = case.turn.setdefault("expect", [])
+            if match.expect not in listed:
+                listed.append(dict(match.expect))
         elif match.metric is not None:
-            label = self._metric_label(case, assertion)
-            if match.expect is not None and not label:
-                listed = case.turn.setdefault("expect", [])
-                if match.expect not in listed:
-                    listed.append(dict(match.expect))
-            else:
-                named = label if match.expect is not None else {}
-                metric = self._with_unique_name(case, {**match.metric, **named})
-                if metric not in case.metrics:
-                    case.metrics.append(metric)
-        elif match.check is not None:
-            name = self._add_check(case, match.check, self._metric_label(case, assertion))
-        row = Row(place.file, place.line, kind, name, match.outcome, match.note, 1, True, place.column)
-        self.rows.append(row)
+            named = label if match.expect is not None else {}
+            self.parts.add_metric(case, {**match.metric, **named}, f": {case.name}")
+        self.parts.add_row(place, kind, name, match.outcome, match.note, asserts=True)
 
     def _metric_label(self, case: BuiltCase, assertion: WrittenAssertion) -> dict[str, Any]:
         label = assertion.data.get("metric")
@@ -198,24 +179,7 @@ class CaseBuilder:
             return {}
 
     def _add_check(self, case: BuiltCase, check: Check, entry: Mapping[str, Any]) -> str:
-        grader = self.graders.add(_with_relative_file(check, self._folder), case.name)
-        # If the grader raises, the case must not pass.
-        metric: dict[str, Any] = {"type": "code", "grader": grader, **entry, "fail_on_error": True}
-        if "name" in metric and self._names.setdefault(metric["name"], grader) != grader:
-            # A metric's name must be unique in the suite.
-            del metric["name"]
-        if metric not in case.metrics:
-            case.metrics.append(metric)
-        return grader
-
-    def _with_unique_name(self, case: BuiltCase, metric: dict[str, Any]) -> dict[str, Any]:
-        """Return a metric with a unique name, since a criterion that differs between cases needs several metrics."""
-        if "name" in metric:
-            said = json.dumps(metric, sort_keys=True)
-            if self._names.setdefault(metric["name"], said) != said:
-                metric["name"] = f"{metric['name']}: {case.name}"
-                self._names[metric["name"]] = said
-        return metric
+        return self.parts.add_check(case, _with_relative_file(check, self._folder), entry)
 
     def _add_weighted(
         self, case: BuiltCase, place: Place, source: str, threshold: float, assertions: Sequence[WrittenAssertion]
@@ -227,8 +191,7 @@ class CaseBuilder:
         try:
             check = self._mean_check(case, place, source, threshold, assertions)
         except UnfitError as error:
-            self.rows.append(setting_row(place, source, "", Outcome.MISSING, str(error), 1))
-            self._add_missing_grader(case, place, source, str(error))
+            self.parts.add_missing(case, place, source, str(error), asserts=False)
             for item in assertions:
                 if item.data.get("type") == "assert-set":
                     self._add_set(case, item)
@@ -237,7 +200,7 @@ class CaseBuilder:
             return
         grader = self._add_check(case, check, {})
         note = f"the weighted mean of {len(assertions)} assertions"
-        self.rows.append(setting_row(place, source, grader, Outcome.GRADER, note, 1))
+        self.parts.add_row(place, source, grader, Outcome.GRADER, note, asserts=False)
 
     def _mean_check(
         self, case: BuiltCase, place: Place, source: str, threshold: float, assertions: Sequence[WrittenAssertion]
@@ -265,15 +228,8 @@ class CaseBuilder:
                 Row(item.place.file, item.place.line, kind, "", match.outcome, note, 1, True, item.place.column)
             )
         stem = f"line_{place.line}_{source.replace('-', '_')}"
-        self.rows += [replace(row, becomes=stem) for row in rows]
+        self.parts.rows += [replace(row, becomes=stem) for row in rows]
         return Check(stem, f"{place}: {source}", threshold=threshold, parts=tuple(parts))
-
-
-def setting_row(place: Place, source: str, counterpart: str, outcome: Outcome, note: str, case_count: int = 0) -> Row:
-    """Return the report's row for a setting, which is not counted as an assertion."""
-    return Row(
-        place.file, place.line, source, counterpart, outcome, note, case_count, asserts=False, column=place.column
-    )
 
 
 def _with_relative_file(check: Check, folder: Path) -> Check:

@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from holodeck_action.extensions.importers.collecting import NAME_LIMIT
 from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import UnfitError
 
-NAME_LIMIT = 80
-"""Most characters of a case's name."""
 _FOLDER_LIMIT = 60
 """Most characters of a folder's name."""
 
