@@ -218,6 +218,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "intoto": False,
         "sarif": False,
         "accept_stored": False,
+        "without_plugin": False,
         "html": True,
         "fail_on": "violation",
         "summary": True,

@@ -46,13 +46,14 @@ def read_evidence(
     found: list[StoredResults] = []
     unknown: list[GivenPath] = []
     marks = dict(map(read_pass_mark, options.get("pass_at", ())))
+    bare = bool(options.get("without_plugin"))
     for path in paths:
         names = _expanded(path)
         if not names:
             problems.append(f"{path}: no such file; give the results files, or a glob of them")
         for name in names:
             try:
-                read = None if is_own(name) else read_results(name, marks)
+                read = None if is_own(name) else read_results(name, marks, without_plugin=bare)
             except FormatError as error:
                 problems.append(f"{name}: {error}")
                 continue

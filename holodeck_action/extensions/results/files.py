@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import ValidationError, convert
@@ -17,6 +17,7 @@ from holodeck_action.text.plain import one_line
 
 MOST_BYTES = 200_000_000
 """Maximum size of a results file."""
+PLUGIN_EVAL = "claude plugin eval"
 _HEAD = 4096
 _OWN = b'"schema_version"'
 _ZIP = b"PK\x03\x04"
@@ -32,10 +33,12 @@ class Reading(NamedTuple):
     Attributes:
         file: name of the file in positions of cases.
         pass_marks: least passing score of a metric, by its name; under the empty name, of all others.
+        without_plugin: whether to read the runs of plugin eval without the plugin.
     """
 
     file: str
-    pass_marks: dict[str, float]
+    pass_marks: Mapping[str, float]
+    without_plugin: bool = False
 
 
 class Format(NamedTuple):
@@ -83,9 +86,11 @@ FORMATS: tuple[Format, ...] = (
         lambda value, how: inspect_logs.read_log(convert(value, inspect_logs.Log), how.file, how.pass_marks),
     ),
     Format(
-        "claude plugin eval",
+        PLUGIN_EVAL,
         _has("schemaVersion", "suite", "cases"),
-        lambda value, how: plugin_eval.read_document(convert(value, plugin_eval.Document)),
+        lambda value, how: plugin_eval.read_document(
+            convert(value, plugin_eval.Document), without_plugin=how.without_plugin
+        ),
     ),
     Format(
         "DeepEval",
@@ -123,12 +128,15 @@ def is_own(path: GivenPath) -> bool:
         raise FormatError(f"cannot be read: {error.strerror}") from error
 
 
-def read_results(path: GivenPath, pass_marks: dict[str, float]) -> StoredResults | None:
+def read_results(
+    path: GivenPath, pass_marks: Mapping[str, float], *, without_plugin: bool = False
+) -> StoredResults | None:
     """Read a results file of another program.
 
     Args:
         path: the file.
         pass_marks: see `Reading`.
+        without_plugin: see `Reading`.
 
     Returns:
         The results; None if the file is of no known format.
@@ -149,7 +157,9 @@ def read_results(path: GivenPath, pass_marks: dict[str, float]) -> StoredResults
         else:
             value = junit.read_xml(content) if readable else _lines_or_value(content)
         found = next((each for each in FORMATS if each.fits(value)), None)
-        return None if found is None else found.read(value, Reading(str(path), pass_marks))
+        if without_plugin and (found is None or found.name != PLUGIN_EVAL):
+            raise FormatError(f"is not of {PLUGIN_EVAL}, whose runs --without-plugin decides")
+        return None if found is None else found.read(value, Reading(str(path), pass_marks, without_plugin))
     except ForeignError as error:
         if readable:
             raise FormatError(str(error)) from error

@@ -36,5 +36,11 @@ EXTENSION = Extension(
             many=True,
             of=("run", "gate"),
         ),
+        Option(
+            "without-plugin",
+            "With results of claude plugin eval: decide the runs without the plugin, as a base of those with it.",
+            flag=True,
+            of=("run", "gate"),
+        ),
     ),
 )

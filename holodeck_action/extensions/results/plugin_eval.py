@@ -48,6 +48,7 @@ class _Run(Struct, frozen=True):
     seconds: Amount | None = field(default=None, name="durationSeconds")
     started: str = field(default="", name="startedAt")
     error: str | None = None
+    aborted: Any = None
     graders: Sequence[_Graded] = ()
 
 
@@ -88,45 +89,52 @@ class Document(Struct, frozen=True):
     partial: bool = False
 
 
-def read_document(document: Document) -> StoredResults:
+def read_document(document: Document, *, without_plugin: bool) -> StoredResults:
     """Return the results of a document; it does not have the cases that could not be loaded.
 
+    Args:
+        document: the document.
+        without_plugin: whether to return the runs without the plugin instead of those with it.
+
     Raises:
-        FormatError: the document has an unknown version.
+        FormatError: the document has an unknown version, or no runs without the plugin if these are to be returned.
     """
     if document.version not in VERSIONS:
         raise FormatError(f"is of version {document.version} of plugin eval's format (known: 1); use another Claude")
     plugins = ", ".join(plugin.name for plugin in document.suite.plugins)
     beside = [run for case in document.cases for run in case.arms.without if not run.error]
+    if without_plugin and not any(case.arms.without for case in document.cases):
+        raise FormatError("has no runs without the plugin: run plugin eval with --ablation with-without")
     notices = (f"without the plugin, {sum(run.passed for run in beside)} of {len(beside)} runs passed",)
     return StoredResults(
         program=f"plugin-eval {document.claude}".strip(),
         suite=plugins,
-        target=" ".join(filter(None, (plugins, document.suite.model))),
-        cases=[_case(case, document.suite) for case in document.cases],
+        target=" ".join(filter(None, ("no plugin" if without_plugin else plugins, document.suite.model))),
+        cases=[_case(case, document.suite, without_plugin=without_plugin) for case in document.cases],
         written=document.started,
         terms_known=True,
         stopped="plugin eval ended early: its document is partial" if document.partial else "",
-        notices=notices if beside else (),
+        notices=notices if beside and not without_plugin else (),
     )
 
 
-def _case(case: _Case, suite: _Suite) -> StoredCase:
+def _case(case: _Case, suite: _Suite, *, without_plugin: bool) -> StoredCase:
+    runs = case.arms.without if without_plugin else case.arms.runs
     folder = glob.escape(f"{suite.root or '.'}/{case.dir}")
     return StoredCase(
         name=case.dir or case.name,
         question=case.prompt or "(the prompt is not in the results)",
         asked=[case.dir, case.prompt],
         source=SourceMark(f"{case.dir}/prompt.md", 1, 1),
-        trials=tuple(_trial(case, run, suite.threshold) for run in case.arms.runs),
-        repeat=max(case.repeat or 1, len(case.arms.runs), 1),
+        trials=tuple(_trial(case, run, suite.threshold) for run in runs),
+        repeat=max(case.repeat or 1, len(runs), 1),
         definition=Definition((f"{folder}/{'case.yaml' if case.source == 'case_yaml' else 'prompt.md'}",)),
     )
 
 
 def _trial(case: _Case, run: _Run, threshold: float | None) -> StoredTrial:
     # An error of the provider and a timeout have a score of 0, and graders of an answer that does not exist.
-    error = run.error or ""
+    error = run.error or ("the run was aborted" if run.aborted else "")
     return StoredTrial(
         checks=() if error else tuple(_checks(case, run, threshold)),
         error=error,
@@ -139,7 +147,9 @@ def _trial(case: _Case, run: _Run, threshold: float | None) -> StoredTrial:
 
 def _checks(case: _Case, run: _Run, threshold: float | None) -> Iterator[StoredCheck]:
     found = {grade.name: grade for grade in run.graders}
-    declared = {grader.name: grader for grader in case.graders}
+    # Graders that look at the plugin itself are not part of a run without it.
+    absent = {grade.name for each in case.arms.runs for grade in each.graders if grade.with_only} - {*found}
+    declared = {grader.name: grader for grader in case.graders if grader.name not in absent}
     for name in dict.fromkeys((*declared, *found)):
         grade, grader = found.get(name), declared.get(name) or _Grader(name)
         settings = {"weight": grader.weight, **(grader.config or {})}

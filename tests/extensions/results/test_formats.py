@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,3 +154,29 @@ def test_what_failed_besides_the_metrics_of_deepeval_and_scores_without_verdict_
     assert shelf.outcomes()["test_answers"] == "skipped"
     shelf.gate(shelf.take("deepeval/every.json"), "--cases", "6", "--pass-at", "length=0.8")
     assert shelf.outcomes()["test_answers"] == "failed"
+
+
+@pytest.mark.proves("gate: --without-plugin")
+def test_the_arm_without_the_plugin_is_a_base_of_the_other(shelf: Shelf) -> None:
+    def changed(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        runs = [{**run, "startedAt": "2026-11-28T17:28:06.946Z"} for run in 3 * cases[2]["arms"]["with"]]
+        worse = [{**run, "passed": False, "graders": [{**g, "passed": False} for g in run["graders"]]} for run in runs]
+        return [{**cases[2], "arms": {"with": worse, "without": 3 * cases[2]["arms"]["without"]}}]
+
+    file = shelf.change("plugin-eval/aggregate-result.json", cases=changed)
+    assert shelf.project.run("gate", file, "--cases", "1", "--without-plugin", "-o", "without").code == 0
+    ended = shelf.gate(file, "--cases", "1", "--baseline", "file:without", "--min-pass-rate", "0")
+    assert (ended.code, "without the plugin, 3 of 3 runs passed" in ended.stdout) == (1, True)
+    report = json.loads(shelf.project.run("report", "out", "--format", "json").stdout)
+    assert [case["id"] for case in report["comparison"]["regressed"]] == ["evals-second"]
+    promptfoo = shelf.gate(shelf.take("promptfoo/good.json"), "--without-plugin")
+    assert (promptfoo.code, "is not of claude plugin eval" in promptfoo.stderr) == (2, True)
+
+    def bare(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        run = {**cases[2]["arms"]["with"][0], "aborted": {"reason": "budget"}}
+        return [{**cases[2], "runsPerCase": 1, "arms": {"with": [run]}}]
+
+    file = shelf.change("plugin-eval/aggregate-result.json", cases=bare)
+    assert "has no runs without the plugin" in shelf.gate(file, "--without-plugin").stderr
+    assert shelf.gate(file, "--cases", "1", "--min-completeness", "0").code != 0
+    assert shelf.outcomes() == {"evals/second": "error"}

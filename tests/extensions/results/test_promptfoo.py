@@ -143,11 +143,11 @@ def test_what_is_unknown_or_contradicts_itself_is_refused_by_name(shelf: Shelf) 
         assert not (shelf.project.folder / "out" / "verdict.json").exists()
 
 
-@pytest.mark.proves("run: --cases --accept-stored --pass-at")
+@pytest.mark.proves("run: --cases --accept-stored --pass-at --without-plugin")
 def test_options_and_files_that_do_not_fit_are_refused(shelf: Shelf) -> None:
     file = shelf.take("promptfoo/good.json")
     shelf.gate(file)
-    for option in (("--cases", "3"), ("--accept-stored",), ("--pass-at", "0.5")):
+    for option in (("--cases", "3"), ("--accept-stored",), ("--pass-at", "0.5"), ("--without-plugin",)):
         assert "give them to the command gate" in shelf.project.run("run", *option).stderr
         assert "is only for results of other programs" in shelf.project.run("gate", "out", *option).stderr
     assert "is only for results" in shelf.project.run("gate", "out", "--baseline", "file:out").stderr
