@@ -71,15 +71,18 @@ def run_python(code: str, site: Site) -> str:
     output = io.StringIO()
     variables: dict[str, Any] = {"__name__": "sample"}
     folder = site.project.folder
-    with chdir(folder), redirect_stdout(output), redirect_stderr(output), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with chdir(folder), redirect_stdout(output), redirect_stderr(output), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
         try:
             asyncio.run(execute("\n".join([*added, local]), variables))
             ended = last_definition(code, variables)
         except Exception as error:
             ended = f"{type(error).__name__}: {error}"
     assert not [*folder.iterdir()], "a sample left files"
-    happened = "\n".join([*(f"+ {line}" for line in added), *output.getvalue().splitlines(), *ended.splitlines()])
+    notices = [f"{type(notice.message).__name__}: {notice.message}" for notice in told]
+    printed = output.getvalue().splitlines()
+    happened = "\n".join([*(f"+ {line}" for line in added), *notices, *printed, *ended.splitlines()])
     happened = happened.replace(site.models.azure_url, azure[0] if azure else "").replace(
         site.models.ollama_url, OLLAMA
     )

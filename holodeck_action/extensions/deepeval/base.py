@@ -6,6 +6,7 @@ Built-in evaluators run in a separate process for grading libraries; user-define
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -150,7 +151,8 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """Configure the evaluator; this imports nothing and calls no model.
 
         Args:
-            model_config: the model that grades; evaluation fails if neither `model_config` nor `judge` is given.
+            model_config: the model that grades; if neither it nor `judge` is given, Ollama's gpt-oss:20b on this
+                machine, as in HoloDeck, with a warning.
             threshold: lowest passing score, 0..1; None to give no verdict.
             timeout: time limit of one evaluation, in seconds.
             retry_config: retries of transient failures.
@@ -202,6 +204,13 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         if self._native_model is None:
             self._native_model = native_model(self._require_model_config())
         return self._native_model
+
+    def _require_model_config(self) -> JudgeModelConfig:
+        if self._model_config is None:
+            self._model_config = DeepEvalModelConfig()
+            default = f"Ollama's {self._model_config.model_name} on this machine"
+            warnings.warn(f"{self.name} has no model_config: {default} grades, as in HoloDeck", stacklevel=2)
+        return self._model_config
 
     def _create_metric(self) -> Any:
         """Return a new metric of DeepEval for one evaluation (a metric keeps the state of an evaluation)."""

@@ -28,36 +28,27 @@ def native_model(config: JudgeModelConfig) -> Any:
     Raises:
         EvaluationError: DeepEval or the provider's package that its class needs is not installed.
     """
-    try:
-        return _build_native_model(config)
-    except load_module("deepeval.errors").DeepEvalError as error:
-        raise EvaluationError(str(error), code="not_installed") from error
-
-
-def _build_native_model(config: JudgeModelConfig) -> Any:
     models: Any = load_module("deepeval.models")
-    common: dict[str, Any] = {"temperature": config.temperature}
+    given: dict[str, Any] = {"temperature": config.temperature}
     # In a run DeepEval is imported without environment variables, and so finds no key.
     key = config.api_key or os.environ.get(_KEYS.get(config.provider, ""))
-    if key:
-        common["api_key"] = key
+    if key and config.provider != ProviderEnum.OLLAMA:
+        given["api_key"] = key
+    if config.endpoint:
+        given["base_url"] = config.endpoint
     match config.provider:
         case ProviderEnum.OPENAI:
-            if config.endpoint:
-                common["base_url"] = config.endpoint
-            return models.OpenAIModel(model=config.model_name, **common)
+            kind = models.OpenAIModel
         case ProviderEnum.AZURE_OPENAI:
-            return models.AzureOpenAIModel(
-                model=config.model_name,
-                deployment_name=config.deployment_name,
-                base_url=config.endpoint,
-                api_version=config.api_version or AZURE_VERSION,
-                **common,
-            )
+            kind = models.AzureOpenAIModel
+            version = config.api_version or AZURE_VERSION
+            given |= {"deployment_name": config.deployment_name, "api_version": version}
         case ProviderEnum.ANTHROPIC:
-            if config.endpoint:
-                common["base_url"] = config.endpoint
-            return models.AnthropicModel(model=config.model_name, **common)
+            kind = models.AnthropicModel
         case _:
-            common.pop("api_key", None)
-            return models.OllamaModel(model=config.model_name, base_url=config.endpoint or _OLLAMA, **common)
+            kind = models.OllamaModel
+            given.setdefault("base_url", _OLLAMA)
+    try:
+        return kind(model=config.model_name, **given)
+    except load_module("deepeval.errors").DeepEvalError as error:
+        raise EvaluationError(str(error), code="not_installed") from error

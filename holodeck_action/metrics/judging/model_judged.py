@@ -33,7 +33,7 @@ class FollowsSteps(Protocol):
 
 
 class ModelJudgedEvaluator(BaseEvaluator):
-    """An evaluator that calls one model; there is no default model."""
+    """An evaluator that calls one model; without a model it fails, unless a subclass has a default."""
 
     def __init__(
         self,

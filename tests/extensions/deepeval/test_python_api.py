@@ -154,13 +154,15 @@ def test_a_value_without_a_question_is_graded_for_faithfulness_alone(
 
 
 @pytest.mark.parametrize(("name", "arguments"), [*NEEDS_QUESTION, ("FaithfulnessEvaluator", {})])
-def test_without_a_model_an_evaluator_is_an_error(models: FakeModels, name: str, arguments: dict[str, Any]) -> None:
-    api = "holodeck.lib.evaluators.deepeval"
-    case = {"input": "X?", "actual_output": "", "expected_output": "X.", "retrieval_context": ["X is."]}
-    with pytest.raises(named(api, "DeepEvalError").__base__, match="no model: give it a model_config") as refused:
-        asyncio.run(named(api, name)(**arguments).evaluate(**case))
-    assert refused.value.code == "no_judge"
-    assert models.requests == []
+def test_without_a_model_ollamas_grades_with_a_notice(
+    models: FakeModels, monkeypatch: pytest.MonkeyPatch, name: str, arguments: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("OLLAMA_BASE_URL", models.ollama_url)
+    case = {"input": "X?", "actual_output": "X is.", "expected_output": "X.", "retrieval_context": ["X is.", "Else."]}
+    with pytest.warns(UserWarning, match="has no model_config: Ollama's gpt-oss:20b on this machine grades") as told:
+        asyncio.run(named("holodeck.lib.evaluators.deepeval", name)(**arguments).evaluate(**case))
+    assert len(told) == 1
+    assert {request.model for request in models.requests} == {"gpt-oss:20b"}
 
 
 @pytest.mark.parametrize(
