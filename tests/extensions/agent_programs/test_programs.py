@@ -16,8 +16,8 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 
 STREAMS = Path(__file__).parent / "streams"
-PROGRAMS = ("claude", "codex", "copilot", "pi")
-MODELS = {"pi": "openai/scripted"}
+PROGRAMS = ("claude", "codex", "copilot", "opencode", "pi", "qwen")
+MODELS = dict.fromkeys(("opencode", "pi"), "openai/scripted")
 DONE = "Finished: wrote notes.txt and ran one command."
 ENDS = {
     "work": "",
@@ -87,9 +87,10 @@ def test_how_a_turn_ended_is_read_from_the_stream(project: Project, program: str
 
 
 def test_the_page_has_the_exit_code_of_each_end() -> None:
-    codes = json.loads((STREAMS / "exit-codes.json").read_text(encoding="utf-8"))
+    stored = json.loads((STREAMS / "exit-codes.json").read_text(encoding="utf-8"))
+    codes = {name: "–" if code is None else str(code) for name, code in stored.items()}
     rows = [
-        f"| {words} | {' | '.join(str(codes[f'{program}-{name}']) for program in PROGRAMS)} | "
+        f"| {words} | {' | '.join(codes[f'{program}-{name}'] for program in PROGRAMS)} | "
         f"{f'`{ENDS[name]}`' if ENDS[name] else 'answered'} |"
         for name, words in WORDS.items()
     ]

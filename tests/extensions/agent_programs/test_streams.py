@@ -17,9 +17,10 @@ from tests.extensions.agent_programs.test_programs import ENDS, STREAMS
 
 CODES = json.loads((STREAMS / "exit-codes.json").read_text(encoding="utf-8"))
 HOW = {"": "completed", "infrastructure_error": "infrastructure", "cut_off": "cut_off"}
-REFUSED = {"codex": "completed"}
-"""How a refusal by the provider ends; Responses have no word for one."""
-FAILED = {"codex": [(3, True), (1, True)], "copilot": [(3, False), (None, True)]}
+REFUSED = {"codex": "completed", "qwen": "completed"}
+"""How a refusal by the provider ends where the stream has no word for one."""
+_ENDED = [(3, False), (None, True)]
+FAILED = {"codex": [(3, True), (1, True)], "copilot": _ENDED, "opencode": _ENDED}
 """Exit code and error of each call of a command that fails and of a file that is missing."""
 WORKED = {"codex": [(0, False), (0, False)]}
 """The same of the calls that write a file, which is a command for one program, and show it."""
