@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import ValidationError, convert
 
-from holodeck_action.extensions.results import deepeval_runs, inspect_logs, junit, plugin_eval, promptfoo
+from holodeck_action.extensions.results import deepeval_runs, harbor, inspect_logs, junit, plugin_eval, promptfoo
 from holodeck_action.extensions.results.stored import FormatError, StoredResults
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_rest
 from holodeck_action.text.given_paths import GivenPath
@@ -20,6 +21,8 @@ MOST_BYTES = 200_000_000
 PLUGIN_EVAL = "claude plugin eval"
 _HEAD = 4096
 _OWN = b'"schema_version"'
+_OTHERS = lazy_pattern(rb'"trial_uri"|"schema_version"\s*:\s*"ATIF-')
+"""What files of others have that have a version under the same name as this program's."""
 _ZIP = b"PK\x03\x04"
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
@@ -33,12 +36,14 @@ class Reading(NamedTuple):
     Attributes:
         file: name of the file in positions of cases.
         pass_marks: least passing score of a metric, by its name; under the empty name, of all others.
+        beside: returns the JSON value of another file, by its path from the file's folder; None if there is none.
         without_plugin: whether to read the runs of plugin eval without the plugin.
     """
 
     file: str
     pass_marks: Mapping[str, float]
-    without_plugin: bool = False
+    beside: Callable[[str], Any | None]
+    without_plugin: bool
 
 
 class Format(NamedTuple):
@@ -74,6 +79,11 @@ def _is_log(value: Any) -> bool:
     return isinstance(value, inspect_logs.Log) or _has("version", "status", "eval")(value)
 
 
+def _is_trajectory(value: Any) -> bool:
+    """Return whether a value is a trajectory in ATIF."""
+    return _has("schema_version", "steps")(value) and str(value["schema_version"]).startswith("ATIF-")
+
+
 FORMATS: tuple[Format, ...] = (
     Format(
         "promptfoo JSON",
@@ -100,6 +110,16 @@ FORMATS: tuple[Format, ...] = (
         ),
     ),
     Format(
+        "Harbor",
+        _has("task_checksum", "trial_name"),
+        lambda value, how: harbor.read_trial(convert(value, harbor.Trial), how.file, how.pass_marks, how.beside),
+    ),
+    Format(
+        "ATIF",
+        _is_trajectory,
+        lambda value, how: harbor.read_trajectory(convert(value, harbor.Trajectory), how.file),
+    ),
+    Format(
         "JUnit XML",
         lambda value: isinstance(value, junit.Report),
         lambda value, how: junit.read_report(value, how.file),
@@ -123,7 +143,8 @@ def is_own(path: GivenPath) -> bool:
         return True
     try:
         with open_file(path, None) as file:
-            return _OWN in file.read(_HEAD)
+            head = file.read(_HEAD)
+            return _OWN in head and _OTHERS.search(head) is None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}") from error
 
@@ -159,13 +180,28 @@ def read_results(
         found = next((each for each in FORMATS if each.fits(value)), None)
         if without_plugin and (found is None or found.name != PLUGIN_EVAL):
             raise FormatError(f"is not of {PLUGIN_EVAL}, whose runs --without-plugin decides")
-        return None if found is None else found.read(value, Reading(str(path), pass_marks, without_plugin))
+        return (
+            None
+            if found is None
+            else found.read(value, Reading(str(path), pass_marks, partial(_value_beside, path), without_plugin))
+        )
     except ForeignError as error:
         if readable:
             raise FormatError(str(error)) from error
         return None
     except ValidationError as error:
         raise FormatError(f"is not a valid file of its format: {one_line(str(error), 300)}") from error
+
+
+def _value_beside(path: GivenPath, name: str) -> Any | None:
+    other = path.parent / name
+    if not os.path.isfile(other):
+        return None
+    try:
+        with open_file(other, MOST_BYTES) as file:
+            return read_rest(file, MOST_BYTES).json()
+    except (OSError, ForeignError) as error:
+        raise FormatError(f"has a file {name} that cannot be read: {one_line(str(error), 200)}") from error
 
 
 def _lines_or_value(content: Foreign) -> Any:

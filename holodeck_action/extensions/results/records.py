@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.extensions.results.stored import StoredCase, StoredCheck, StoredResults, StoredTrial
+from holodeck_action.extensions.results.stored import StoredCase, StoredCheck, StoredResults, StoredTrial, joined_cases
 from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.closure import Closure
 from holodeck_action.record.evaluation import MISSING_INPUT, Criteria, ErrorInfo, Evaluation
@@ -65,7 +65,7 @@ def record_of(files: Sequence[StoredResults], policy: Policy, gates: Gates, orig
         gates: the gates.
         origin: where the files were read.
     """
-    cases = _joined([case for file in files for case in file.cases])
+    cases = joined_cases(files)
     ids = case_ids([(case.name, case.content_hash) for case in cases], [case.id for case in cases])
     redactor = origin.redactor
     records = tuple(
@@ -147,20 +147,6 @@ def with_missing_cases(record: Record, wanted: int | None, way_out: str, file: s
     return replace(record, cases=cases, chosen=chosen_cases(each.id for each in cases))
 
 
-def _joined(cases: Sequence[StoredCase]) -> list[StoredCase]:
-    """Return the cases of all files; equal cases of several files are one case with more trials."""
-    found: dict[tuple[str | None, str | None, str], StoredCase] = {}
-    for case in cases:
-        key = case.id, case.name, case.content_hash
-        before = found.get(key)
-        found[key] = (
-            case
-            if before is None
-            else replace(before, trials=(*before.trials, *case.trials), repeat=before.repeat + case.repeat)
-        )
-    return list(found.values())
-
-
 def _name(file: StoredResults) -> str:
     return file.program.partition(" ")[0]
 
@@ -178,8 +164,7 @@ def _notices(files: Sequence[StoredResults]) -> Iterator[str]:
     yield f"these are results of {programs}: its checks are decided here; its weights and thresholds decide nothing"
     if not all(file.terms_known for file in files):
         yield "what the grades rest on is not in the file: whether the exam changed since the base is unknown"
-    for file in files:
-        yield from file.notices
+    yield from dict.fromkeys(notice for file in files for notice in file.notices)
 
 
 def _exam(case: StoredCase) -> Iterator[list[object]]:

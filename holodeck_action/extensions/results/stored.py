@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.record.record import ToolInvocation, Usage
 from holodeck_action.suite.errors import SourceMark
@@ -141,6 +142,7 @@ class StoredResults(Struct, frozen=True):
         terms_known: whether the file has everything that decides the grades.
         stopped: why the run ended early; empty if it finished.
         notices: notices for the reader, one sentence each.
+        evenly: whether the program runs each case equally often, so that a case with fewer trials lacks some.
     """
 
     program: str
@@ -153,6 +155,23 @@ class StoredResults(Struct, frozen=True):
     terms_known: bool = False
     stopped: str = ""
     notices: tuple[str, ...] = ()
+    evenly: bool = False
+
+
+def joined_cases(files: Sequence[StoredResults]) -> list[StoredCase]:
+    """Return the cases of all files; equal cases of several files are one case with more trials."""
+    found: dict[tuple[str | None, str | None, str], StoredCase] = {}
+    for case in (case for file in files for case in file.cases):
+        key = case.id, case.name, case.content_hash
+        before = found.get(key)
+        found[key] = (
+            case
+            if before is None
+            else replace(before, trials=(*before.trials, *case.trials), repeat=before.repeat + case.repeat)
+        )
+    cases = list(found.values())
+    most = max((case.repeat for case in cases), default=1)
+    return [replace(case, repeat=most) for case in cases] if any(file.evenly for file in files) else cases
 
 
 class FormatError(Exception):

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from holodeck_action.extensions.results.files import read_results
-from holodeck_action.extensions.results.stored import StoredResults, StoredTrial
+from holodeck_action.extensions.results.evidence import read_evidence
+from holodeck_action.extensions.results.stored import StoredResults, StoredTrial, joined_cases
 from holodeck_action.text.given_paths import GivenPath
 from tests.extensions.results.conftest import DATA, Shelf
 
@@ -20,9 +21,11 @@ SAMPLES = {
     "Inspect": "inspect/sums.eval",
     "claude plugin eval": "plugin-eval/aggregate-result.json",
     "DeepEval": "deepeval/every.json",
+    "Harbor": "harbor/*/result.json",
+    "ATIF": "harbor/hello__1/agent/trajectory.json",
     "JUnit XML": "junit/pytest.xml",
 }
-"""A file of each format, written by the program itself."""
+"""Files of each format, written by the program itself; by the models of its package for Harbor and ATIF."""
 PAGE = Path(__file__).parents[3] / "docs" / "results-of-others.md"
 BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->"
 
@@ -55,10 +58,12 @@ FACTS: dict[str, Callable[[StoredResults], bool]] = {
 
 def table() -> str:
     """What each format has, as the page shows it."""
-    found = {name: read_results(GivenPath(DATA / file, DATA), {"": 0.5}) for name, file in SAMPLES.items()}
+    options = {"pass_at": ["0.5"], "accept_stored": True}
+    read = {name: read_evidence([GivenPath(Path(file), DATA)], options, DATA, {}) for name, file in SAMPLES.items()}
+    found = {name: replace(each.files[0], cases=joined_cases(each.files)) for name, each in read.items()}
     rows = [f"| | {' | '.join(SAMPLES)} |", f"|---|{'---|' * len(SAMPLES)}"]
     for fact, has in FACTS.items():
-        cells = ["yes" if results is not None and has(results) else "–" for results in found.values()]
+        cells = ["yes" if has(results) else "–" for results in found.values()]
         rows.append(f"| {fact} | {' | '.join(cells)} |")
     return "".join(f"{row}\n" for row in rows)
 
@@ -72,7 +77,7 @@ HOSTILE = (b"", b"{", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe\x00", b"nul
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_damaged_files_are_refused_and_never_pass(shelf: Shelf, sample: str) -> None:
-    content = (DATA / sample).read_bytes()
+    content = next(DATA.glob(sample)).read_bytes()
     cut = [content[: len(content) * part // 8] for part in range(1, 8, 3)]
     for number, damaged in enumerate((*HOSTILE, *cut, content.replace(b'"', b"'"), content + b"{")):
         shelf.project.write("damaged", damaged)
