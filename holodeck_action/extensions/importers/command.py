@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="import", cls=HelpfulCommand)
-@click.argument("program", type=click.Choice(["promptfoo", "deepeval"]))
+@click.argument("program", type=click.Choice(["promptfoo", "deepeval", "evals"]))
 @click.argument("file", type=PATH)
 @click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
 @click.option(
@@ -48,8 +48,10 @@ def import_(
 ) -> int:
     """Convert FILE, a suite of PROGRAM, to agent.yaml with its policy file and graders.
 
+    PROGRAM evals: an evals.json of a skill, or the folder with the cases of `claude plugin eval`.
+
     Prints the outcome of every assertion. No existing file is changed. A test file of DeepEval is run, without keys and
-    packages: nothing that it calls answers. No code of promptfoo's files is run.
+    packages: nothing that it calls answers. No other code is run.
 
     Exit code 0: everything was imported; 1: something has no equivalent; 2: FILE cannot be used. With --prove 0: both
     programs give equal verdicts on the recorded answers; 1: they differ; 2: they cannot be compared.
@@ -59,6 +61,7 @@ def import_(
       holodeck-action import promptfoo promptfooconfig.yaml
       holodeck-action import promptfoo promptfooconfig.yaml --prove
       holodeck-action import deepeval tests/test_support.py -o evaluation
+      holodeck-action import evals .claude/skills/refunds/evals/evals.json -o evaluation
     """
     from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
     from holodeck_action.extensions.importers.prove import ProofOptions, prove_import

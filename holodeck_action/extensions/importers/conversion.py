@@ -34,7 +34,7 @@ class Conversion(Struct, frozen=True):
     """The input of a conversion.
 
     Attributes:
-        program: `promptfoo` or `deepeval`.
+        program: `promptfoo`, `deepeval` or `evals`.
         file: absolute path of the file to import.
         shown: path of the file as the user wrote it, for messages.
         folder: absolute path of the output folder.
@@ -174,6 +174,10 @@ def _converted(request: Conversion, source: Source) -> ImportResult:
         from holodeck_action.extensions.importers.promptfoo import convert as promptfoo
 
         return promptfoo.convert(source, Path(request.folder), allow_missing=request.allow_missing)
+    if request.program == "evals":
+        from holodeck_action.extensions.importers import evals
+
+        return evals.convert(source, Path(request.folder), allow_missing=request.allow_missing)
     from holodeck_action.extensions.importers.deepeval import convert as deepeval
 
     return deepeval.convert(source, request.recorded, allow_missing=request.allow_missing)

@@ -28,7 +28,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
-_SECRET_HINTS = {"promptfoo": "write {{ env.NAME }} in its place", "deepeval": "take it out of the file"}
+_SECRET_HINTS = {"promptfoo": "write {{ env.NAME }} in its place"}
 """What to write instead of the value of a secret variable, by program."""
 
 
@@ -36,7 +36,7 @@ class ImportOptions(Struct, frozen=True):
     """The options of `import`.
 
     Attributes:
-        program: `promptfoo` or `deepeval`.
+        program: `promptfoo`, `deepeval` or `evals`.
         file: the file to import.
         folder: the output folder; None to use the file's folder.
         report: file to write the import report to, as JSON if its name ends in `.json`, else as Markdown; None to write
@@ -87,7 +87,8 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
                 for path in there
             ]
         )
-    held = secret_problems(written, conversion.source(), imported.read, _SECRET_HINTS[program], caller.environ)
+    hint = _SECRET_HINTS.get(program, "take it out of the file")
+    held = secret_problems(written, conversion.source(), imported.read, hint, caller.environ)
     if held:
         raise ConfigurationError(held)
     for path, text in written.items():

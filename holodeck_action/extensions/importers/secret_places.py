@@ -36,7 +36,7 @@ def secret_problems(
     held = {str(path): text for path, text in files.items() if (said := f"{path}\n{text}") != redactor.text(said)}
     if not held:
         return []
-    imported = {source.shown: source.content().lossy_text()}
+    imported = {source.shown: source.content().lossy_text()} if source.path.is_file() else {}
     for path in map(Path, source_paths):
         # A file that was deleted or changed since the import read it is skipped.
         with suppress(UnfitError):

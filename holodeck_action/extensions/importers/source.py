@@ -131,6 +131,18 @@ class Source:
             self._found[pattern] = self._find_files(pattern)
         return self._found[pattern]
 
+    def existing(self, pattern: str) -> list[Path]:
+        """Return the files that match a name or a pattern with `*`, sorted by name; empty if there are none.
+
+        Raises:
+            UnfitError: as for `files_matching`.
+        """
+        try:
+            found = any(path.exists() for path in self._checkout.matching_files(pattern))
+        except OSError as error:
+            raise _file_error(pattern, error) from None
+        return self.files_matching(pattern) if found else []
+
     def _find_files(self, pattern: str) -> list[Path]:
         try:
             files = self._checkout.matching_files(pattern) or [self._checkout.folder / pattern]
