@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,11 +33,11 @@ from holodeck_action.metrics.params import (
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.text.plain import line_or_length
-from holodeck_action.workers.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from holodeck_action.llm.embeddings import Embedder
     from holodeck_action.llm.judge import JudgeModel
+    from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
     from holodeck_action.metrics.unrelated_texts import ExpectedTexts
     from holodeck_action.workers.pool import WorkerPool
 
@@ -45,7 +45,6 @@ __all__ = [
     "DEEPEVAL_PARAMS",
     "BaseEvaluator",
     "DeepEvalError",
-    "DeterministicEvaluator",
     "EvalParam",
     "EvaluationError",
     "EvaluationResult",
@@ -225,6 +224,11 @@ class BaseEvaluator(ABC):
             )
         return arguments
 
+    @property
+    def computes(self) -> bool:
+        """Whether the evaluator needs neither models nor code of the suite."""
+        return False
+
     def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
         """Return whether all needed verdicts of judges are stored from earlier runs; None if no judge is needed.
 
@@ -308,10 +312,91 @@ class BaseEvaluator(ABC):
         )
 
 
+class Around(BaseEvaluator):
+    """An evaluator with the names, inputs and version of another one, and with a function around its grading."""
+
+    def __init__(
+        self,
+        evaluator: BaseEvaluator,
+        grade: Callable[[dict[str, Any]], Awaitable[EvaluationResult]],
+        *,
+        timeout: float | None = None,
+        spec: ParamSpec | None = None,
+        knows_verdicts: Callable[[Mapping[str, Any], int], bool] | None = None,
+    ) -> None:
+        """Create the evaluator.
+
+        Args:
+            evaluator: has the names and the version, and its own time limit and retries.
+            grade: grades the inputs of one item.
+            timeout: maximum seconds of one evaluation; None if there is no further limit.
+            spec: the inputs; those of `evaluator` if None.
+            knows_verdicts: see `BaseEvaluator.knows_verdicts`; None if no verdicts are kept.
+        """
+        super().__init__(timeout, RetryConfig(max_retries=0))
+        self._evaluator, self._grade, self._knows = evaluator, grade, knows_verdicts
+        self.PARAM_SPEC = spec or evaluator.PARAM_SPEC
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._evaluator.name
+
+    @property
+    def metric_name(self) -> str:
+        """The key of the score in results."""
+        return self._evaluator.metric_name
+
+    @property
+    def version(self) -> str:
+        """Version of the evaluator inside."""
+        return self._evaluator.version
+
+    def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
+        """Return whether all needed verdicts are stored; None if none are kept."""
+        return None if self._knows is None else self._knows(inputs, trial)
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        return await self._grade(kwargs)
+
+
 JudgeEvaluatorFactory = Callable[["JudgeModel | None", dict[str, Any]], BaseEvaluator]
 """Creates the evaluator for one judge. The second argument contains the evaluator's `timeout` and `retry_config` and,
 if the judge is None, the configuration of the judge model.
 """
+
+
+class Use(Struct):
+    """What a metric may use to grade items.
+
+    Attributes:
+        grading: the model that grades; None if `model` names it, or if none is needed.
+        model: the configuration of the judge, in programs.
+        pool: workers that run the suite's own code.
+        timeout: maximum seconds of one call of the suite's own code.
+        embedder: the embedding model.
+        expected_texts: collects the texts that metrics embed; None to collect none.
+        code: digest of the suite's code that grades, after its first call.
+    """
+
+    grading: JudgeModel | None = None
+    model: JudgeModelConfig | None = None
+    pool: WorkerPool | None = None
+    timeout: float | None = None
+    embedder: Embedder | None = None
+    expected_texts: ExpectedTexts | None = None
+    code: str | None = None
+
+    @property
+    def judge(self) -> JudgeModel:
+        """The model that grades.
+
+        Raises:
+            EvaluationError: there is none (code `no_judge`).
+        """
+        if self.grading is None:
+            raise EvaluationError("no model is configured as judge", code="no_judge")
+        return self.grading
 
 
 class BuildContext(Struct, frozen=True):
@@ -343,70 +428,6 @@ class BuildContext(Struct, frozen=True):
         options.
         """
         return self.judged(config, lambda judge, shared: evaluator(judge=judge, **options, **shared))
-
-
-class Use(Struct, frozen=True):
-    """What a metric may use to grade one item.
-
-    Attributes:
-        judge: the model that grades.
-    """
-
-    judge: JudgeModel
-
-
-class DeterministicEvaluator(BaseEvaluator):
-    """An evaluator without model calls: a subclass implements `compute`, which needs no event loop.
-
-    `QUICK_ON_SHORT_TEXTS` is True if `compute` takes only milliseconds for inputs that are short strings.
-    """
-
-    QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
-
-    @abstractmethod
-    def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Evaluate one item.
-
-        Args:
-            **kwargs: the parameters under the names of `PARAM_SPEC`, with all required ones and no others.
-
-        Raises:
-            EvaluationError: the item cannot be evaluated.
-        """
-
-    def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether `compute` takes only milliseconds, less than a thread with a time limit would cost."""
-        return self.QUICK_ON_SHORT_TEXTS and all(
-            isinstance(value, str) and len(value) <= _SHORT for value in arguments.values()
-        )
-
-    @final
-    def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename parameters to the declared names; parameters of other evaluators are dropped.
-
-        Raises:
-            EvaluationError: see `BaseEvaluator.resolve`; or a name is not an evaluation parameter (code
-                `unknown_parameter`).
-        """
-        arguments = super().resolve(inputs)
-        declared = declared_names(self.PARAM_SPEC)
-        if not arguments.keys() <= _PARAM_NAMES:
-            name = next(name for name in arguments if name not in _PARAM_NAMES)
-            raise EvaluationError(
-                f"{self.name} has no parameter {name!r:.80} (it has: {', '.join(sorted(declared))})",
-                code="unknown_parameter",
-            )
-        return {name: value for name, value in arguments.items() if name in declared}
-
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        return await asyncio.wrap_future(in_daemon_thread(lambda: self.compute(**kwargs)))
-
-
-_PARAM_NAMES = frozenset(param.value for param in EvalParam)
-
-
-_SHORT = 4_000
-"""Maximum characters of a short string; every computed metric takes only milliseconds for short strings."""
 
 
 _LONGEST_ERROR = 10_000

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec.structs import fields
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.base import (
-    BaseEvaluator,
-    BuildContext,
-    EvalParam,
-    EvaluationResult,
-    ParamSpec,
-    RetryConfig,
-)
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec, Use
+from holodeck_action.metrics.computed import ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import Exchange
 from holodeck_action.metrics.params import UNREPORTED
@@ -29,7 +23,6 @@ from holodeck_action.text.plain import cut_start, make_storable
 from holodeck_action.workers.code_errors import UserCodeError
 
 if TYPE_CHECKING:
-    from holodeck_action.workers.pool import WorkerPool
     from holodeck_action.workers.worker_process import Outcome
 
 OUTPUT_SHOWN = 4096
@@ -54,12 +47,25 @@ class Scale(FormatModel):
         return self
 
 
-class CodeMetric(ScopedMetric):
+class CodeMetric(ScopedMetric, ScoringMetric):
     """`type: code`: a Python function of the repository."""
 
     PLACE = 4
     IDENTIFYING_KEY = "grader"
     TAKES_CASE = True
+    LIMITS_CALLS = True
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.RESPONSE}),
+        optional=frozenset(
+            {
+                EvalParam.QUERY,
+                EvalParam.GROUND_TRUTH,
+                EvalParam.RETRIEVAL_CONTEXT,
+                EvalParam.TOOL_INVOCATIONS,
+            }
+        ),
+        uses_retrieval_context=True,
+    )
 
     type: Annotated[Literal["code"], Role.KIND] = "code"
     grader: Annotated[str, Field(pattern=r"^[\w.]+:\w+$"), Role.KIND]
@@ -118,91 +124,48 @@ class CodeMetric(ScopedMetric):
         """A tuple with the grader as `module.path:callable`."""
         return (self.grader,)
 
-    def evaluator(self, building: BuildContext) -> CodeGraderEvaluator:
-        """Return the evaluator of the metric."""
-        assert building.pool is not None
-        return CodeGraderEvaluator(self, building.pool, **building.options)
-
-
-class CodeGraderEvaluator(BaseEvaluator):
-    """Scores a turn with a Python function of the repository, `module.path:callable`.
-
-    If the function returns a number, it is a score from 0 to 1, or on the metric's `scale`. A boolean is a verdict. A
-    category passes if it is in `pass_values`. A result without score is only an explanation. If the result has
-    `passed`, that is the verdict; otherwise the answer passes if the score reaches the threshold (on the grader's own
-    scale; by default the middle of the scale).
-
-    The metadata contains the grader's `details`, and in `output` the end of its printed output, if these exist.
-    """
-
-    PARAM_SPEC = ParamSpec(
-        required=frozenset({EvalParam.RESPONSE}),
-        optional=frozenset(
-            {
-                EvalParam.QUERY,
-                EvalParam.GROUND_TRUTH,
-                EvalParam.RETRIEVAL_CONTEXT,
-                EvalParam.TOOL_INVOCATIONS,
-            }
-        ),
-        uses_retrieval_context=True,
-    )
-
-    def __init__(
-        self,
-        config: CodeMetric,
-        pool: WorkerPool,
-        timeout: float | None = 60.0,
-        retry_config: RetryConfig | None = None,
-    ) -> None:
-        """Create the evaluator; the grader is imported with its first evaluation.
-
-        Args:
-            config: the metric.
-            pool: the workers that run the grader.
-            timeout: maximum seconds of one call of the grader, not counting imports and the wait for a worker.
-            retry_config: retries after connection errors and timeouts inside the grader.
-        """
-        super().__init__(timeout=None, retry_config=retry_config)
-        self._config = config
-        self._pool = pool
-        self._call_timeout = timeout
-        self._code: str | None = None
-
     @property
-    def version(self) -> str:
-        """`VERSION`. After the first call, a digest of the grader's file follows, if the file is in the checkout."""
-        return f"{self.VERSION}, code {self._code}" if self._code else self.VERSION
-
-    @property
-    def name(self) -> str:
+    def evaluator_name(self) -> str:
         """The metric's name, or the callable's name if the metric is unnamed."""
-        return self._config.name or self._config.grader.partition(":")[2]
+        return self.name or self.grader.partition(":")[2]
 
-    def is_transient(self, error: Exception) -> bool:
+    def version_with(self, use: Use) -> str:
+        """Return `VERSION`. After the first call, a digest of the grader's file follows, if it is in the checkout."""
+        return f"{self.VERSION}, code {use.code}" if use.code else self.VERSION
+
+    def is_transient(self, error: Exception, attempts: int) -> bool:
         """Return whether the grader had a connection error or timeout, and retries are enabled."""
         cause = error.__cause__
-        return isinstance(cause, UserCodeError) and cause.transient and self.retry_config.attempts > 1
+        return isinstance(cause, UserCodeError) and cause.transient and attempts > 1
 
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        """Call the grader.
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
+        """Call the grader, which is imported with its first call.
+
+        If the function returns a number, it is a score from 0 to 1, or on the metric's `scale`. A boolean is a verdict.
+        A category passes if it is in `pass_values`. A result without score is only an explanation. If the result has
+        `passed`, that is the verdict; otherwise the answer passes if the score reaches the threshold (on the grader's
+        own scale; by default the middle of the scale).
+
+        The metadata contains the grader's `details`, and in `output` the end of its printed output, if these exist.
 
         Args:
-            **kwargs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name`, `turn_config`,
+            inputs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name`, `turn_config`,
                 `turns`, `reported` (the metadata of the answers of all turns) and `session`.
+            use: has the workers, and the maximum seconds of one call, not counting imports and the wait for a worker.
         """
-        retrieval_context, calls = kwargs.get("retrieval_context"), kwargs.get("tool_invocations")
-        turns, session = kwargs.get("turns", ()), kwargs.get("session")
-        reported = kwargs.get("reported", (None,) * max(len(turns), 1))
+        assert use.pool is not None
+        retrieval_context, calls = inputs.get("retrieval_context"), inputs.get("tool_invocations")
+        turns, session = inputs.get("turns", ()), inputs.get("session")
+        reported = inputs.get("reported", (None,) * max(len(turns), 1))
         context = {
-            "turn_input": kwargs.get("query", ""),
-            "agent_response": kwargs["response"],
-            "ground_truth": kwargs.get("ground_truth"),
+            "turn_input": inputs.get("query", ""),
+            "agent_response": inputs["response"],
+            "ground_truth": inputs.get("ground_truth"),
             "tool_invocations": None if calls is None else [_as_json(invocation) for invocation in calls],
             "retrieval_context": None if retrieval_context is None else list(retrieval_context),
-            "turn_index": kwargs.get("turn_index", 0),
-            "test_case_name": kwargs.get("test_case_name"),
-            "turn_config": dict(kwargs.get("turn_config", {})),
+            "turn_index": inputs.get("turn_index", 0),
+            "test_case_name": inputs.get("test_case_name"),
+            "turn_config": dict(inputs.get("turn_config", {})),
             "earlier_turns": [
                 {**_turn_data(at, turn), "metadata": given, "session": session}
                 for at, (turn, given) in enumerate(zip(turns[:-1], reported[:-1], strict=True))
@@ -211,15 +174,15 @@ class CodeGraderEvaluator(BaseEvaluator):
             "session": session,
         }
         try:
-            if self._code is None:
+            if use.code is None:
                 # Read first, so that failed calls report the same version at any concurrency.
-                self._code = await source_version(self._pool.call, self._config.grader, self._call_timeout)
-            outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
+                use.code = await source_version(use.pool.call, self.grader, use.timeout)
+            outcome = await use.pool.call("grade", self.grader, {"context": context}, use.timeout)
         except UserCodeError as error:
             from holodeck_action.workers.grading import UNREPORTED_CALLS
 
             if error.code == UNREPORTED_CALLS:
-                message = f"{self._config.grader} reads tool calls, but {UNREPORTED}"
+                message = f"{self.grader} reads tool calls, but {UNREPORTED}"
                 raise EvaluationError(
                     message, code="missing_input", context={"parameter": "tool_invocations"}
                 ) from error
@@ -241,7 +204,7 @@ class CodeGraderEvaluator(BaseEvaluator):
             score=judged.score,
             passed=judged.passed,
             reasoning=reason if reason and reason.strip() else self._default_reason(score, verdict),
-            metric_name=self.name,
+            metric_name=self.evaluator_name,
             threshold=judged.threshold,
             raw_score=judged.raw,
             metadata=metadata,
@@ -276,17 +239,17 @@ class CodeGraderEvaluator(BaseEvaluator):
             case bool():
                 return _ScaledScore(score, passed=score)
             case str():
-                if self._config.pass_values is None:
+                if self.pass_values is None:
                     raise self._make_error(
                         "grader returned unsupported type str (a category needs pass_values in the metric)",
                         "unsupported_type",
                     )
-                return _ScaledScore(score, passed=score in self._config.pass_values)
+                return _ScaledScore(score, passed=score in self.pass_values)
             case _:
                 return self._scale_number(score)
 
     def _scale_number(self, score: float) -> _ScaledScore:
-        scale, threshold = self._config.scale, self._config.threshold
+        scale, threshold = self.scale, self.threshold
         low, high = (0.0, 1.0) if scale is None else (scale.min, scale.max)
         # Compared before conversion, because an integer may be too large for a float. NaN fails this check.
         if not low <= score <= high:
@@ -303,21 +266,21 @@ class CodeGraderEvaluator(BaseEvaluator):
     def _default_reason(self, score: bool | float | str | None, verdict: bool | None) -> str:
         """Return a description of the grade, which is used if the grader gives no reason."""
         given = "no score" if score is None else repr(score)
-        said = f"{self._config.grader} gave {given}"
+        said = f"{self.grader} gave {given}"
         if verdict is not None:
             return f"{said} and passed={verdict}"
         if score is None or isinstance(score, bool):
             return said
         if isinstance(score, str):
-            return f"{said}; the passing values are {', '.join(self._config.pass_values or ())}"
-        if self._config.threshold is not None:
-            return f"{said}; the threshold is {self._config.threshold:g}"
-        scale = self._config.scale
+            return f"{said}; the passing values are {', '.join(self.pass_values or ())}"
+        if self.threshold is not None:
+            return f"{said}; the threshold is {self.threshold:g}"
+        scale = self.scale
         mark = _PASS_MARK if scale is None else scale.min + _PASS_MARK * (scale.max - scale.min)
         return f"{said}; without a threshold {mark:g} passes"
 
     def _make_error(self, message: str, code: str) -> EvaluationError:
-        return EvaluationError(f"{self._config.grader}: {message}", code=code)
+        return EvaluationError(f"{self.grader}: {message}", code=code)
 
 
 async def source_version(call: Callable[..., Awaitable[Outcome]], reference: str, timeout_s: float | None) -> str:

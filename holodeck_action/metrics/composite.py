@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.base import BaseEvaluator, BuildContext, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.base import BuildContext
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.exchange import conversation_inputs, conversation_text
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import CONVERSATION_CALLS, OTHER_NAME, UNKNOWN_CALLS, EvalParam
-from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.base import Flag, UnitInterval
 from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, Metric, Role
@@ -152,9 +152,8 @@ class CompositeMetric(Metric):
         if config.retry_on_failure is None:
             config = config.model_copy(update={"retry_on_failure": self.retry_on_failure})
         evaluator = building.member(config, member.k)
-        path = config.answer_path
-        if path is not None and isinstance(evaluator, DeterministicEvaluator):
-            evaluator = PathEvaluator(evaluator, path)
+        if isinstance(evaluator, Grader):
+            evaluator.path = config.answer_path
         return Member(member.name, evaluator, asserts=config.asserts, config=config)
 
 
@@ -186,46 +185,3 @@ class CompositeEvaluator(PresetEvaluator):
 
     def _result_metadata(self, metrics: dict[str, Any]) -> dict[str, Any]:
         return {"metrics": metrics}
-
-
-class DelegatingEvaluator(BaseEvaluator):
-    """Base class of evaluators that pass their inputs to another evaluator and take over its names."""
-
-    _evaluator: BaseEvaluator
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._evaluator.name
-
-    @property
-    def metric_name(self) -> str:
-        """The key of the score in results."""
-        return self._evaluator.metric_name
-
-
-class PathEvaluator(DelegatingEvaluator, DeterministicEvaluator):
-    """Applies a computed metric to a part of a JSON answer; if the answer lacks the part, the score is 0."""
-
-    _evaluator: DeterministicEvaluator
-
-    def __init__(self, evaluator: DeterministicEvaluator, path: str) -> None:
-        """Create the evaluator.
-
-        Args:
-            evaluator: the evaluator of the metric.
-            path: path of the part in the answer (see `response_path`).
-        """
-        super().__init__(timeout=evaluator.timeout, retry_config=evaluator.retry_config)
-        self._evaluator = evaluator
-        self._path = path
-        self.PARAM_SPEC = evaluator.PARAM_SPEC
-
-    def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score the part of the answer; the metric's own `compute` documents the parameters and errors."""
-        try:
-            part = extract(kwargs["response"], self._path)
-        except ResponsePathError as error:
-            reason = f"response_path {self._path}: {error.message}"
-            return EvaluationResult(score=0.0, passed=False, reasoning=reason, metric_name=self.metric_name)
-        return self._evaluator.compute(**{**kwargs, "response": part})

@@ -17,8 +17,8 @@ from holodeck_action.metrics.aggregation import (
     quality,
 )
 from holodeck_action.metrics.base import (
+    Around,
     BaseEvaluator,
-    DeterministicEvaluator,
     EvaluationResult,
     RetryConfig,
     describe,
@@ -231,7 +231,7 @@ class PresetEvaluator(BaseEvaluator):
 
     def _inputs(self, member: Member, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the inputs of a metric; computed metrics only accept the names in `EvalParam`."""
-        if not isinstance(member.evaluator, DeterministicEvaluator):
+        if not member.evaluator.computes:
             return inputs
         return {name: value for name, value in inputs.items() if name in _NAMES}
 
@@ -308,43 +308,28 @@ class TextEvaluator(PresetEvaluator):
         return await super()._evaluate_impl(**kwargs)
 
 
-class EitherEvaluator(BaseEvaluator):
-    """A metric in two variants: one for items with retrieved texts, the other for items without.
+def either(with_texts: BaseEvaluator, without_texts: BaseEvaluator) -> BaseEvaluator:
+    """Return the evaluator of a metric in two variants: one for items with `retrieval_context`, one for items without.
 
     In a run, it is an error if the target does not report retrieved texts. In calls from Python, missing texts mean
     that nothing was retrieved.
     """
+    texts = frozenset({EvalParam.RETRIEVAL_CONTEXT})
+    first, second = combine_specs([with_texts.PARAM_SPEC]), combine_specs([without_texts.PARAM_SPEC])
+    spec = ParamSpec(
+        required=(first.required - texts) & second.required,
+        optional=first.required | first.optional | second.required | second.optional,
+        uses_context=first.uses_context or second.uses_context,
+        uses_retrieval_context=True,
+        known=texts,
+    )
 
-    def __init__(self, with_texts: BaseEvaluator, without_texts: BaseEvaluator) -> None:
-        """Create the evaluator.
+    async def grade(inputs: dict[str, Any]) -> EvaluationResult:
+        if inputs.get("retrieval_context"):
+            return await with_texts.evaluate(**inputs)
+        return await without_texts.evaluate(**{**inputs, "retrieval_context": None})
 
-        Args:
-            with_texts: the evaluator for items with `retrieval_context`.
-            without_texts: the evaluator for items without `retrieval_context`.
-        """
-        super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
-        self._with_texts = with_texts
-        self._without = without_texts
-        texts = frozenset({EvalParam.RETRIEVAL_CONTEXT})
-        first, second = combine_specs([with_texts.PARAM_SPEC]), combine_specs([without_texts.PARAM_SPEC])
-        self.PARAM_SPEC = ParamSpec(
-            required=(first.required - texts) & second.required,
-            optional=first.required | first.optional | second.required | second.optional,
-            uses_context=first.uses_context or second.uses_context,
-            uses_retrieval_context=True,
-            known=texts,
-        )
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._without.name
-
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        texts = kwargs.get("retrieval_context")
-        if texts:
-            return await self._with_texts.evaluate(**kwargs)
-        return await self._without.evaluate(**{**kwargs, "retrieval_context": None})
+    return Around(without_texts, grade, spec=spec)
 
 
 def combine_specs(specs: Iterable[ParamSpec]) -> ParamSpec:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from holodeck_action.metrics.base import BuildContext, DeterministicEvaluator
-from holodeck_action.metrics.computed import ComputedEvaluator, ComputedMetric
+from holodeck_action.metrics.base import BuildContext
+from holodeck_action.metrics.computed import ComputedMetric, Grader
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult, excerpt, format_count
@@ -70,9 +70,9 @@ class RetrievalMetric(ComputedMetric):
         """Return the distinct cut-off ranks."""
         return tuple(dict.fromkeys(self.k)) if isinstance(self.k, list) else (self.k,)
 
-    def evaluator(self, building: BuildContext) -> DeterministicEvaluator:
+    def evaluator(self, building: BuildContext) -> Grader:
         """Return the evaluator for the rank in `building`."""
-        return ComputedEvaluator(self.model_copy(update={"k": building.k}), **building.options)
+        return Grader(self.model_copy(update={"k": building.k}), **building.options)
 
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `retrieved_chunks` against `ground_truth_chunk_ids` at one cut-off rank.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from holodeck_action.metrics.base import BaseEvaluator, BuildContext, RetryConfig
-from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric, require_texts
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, Use
+from holodeck_action.metrics.computed import Grader, ScoringMetric, require_texts
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.references import counted_result
@@ -22,8 +22,6 @@ from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, Emb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holodeck_action.llm.embeddings import Embedder
-    from holodeck_action.metrics.unrelated_texts import ExpectedTexts
 
 _DIGITS = 4
 """Decimals of a cosine."""
@@ -78,67 +76,26 @@ class SimilarMetric(ScoringMetric):
         """Return the evaluator that calls the embedding model."""
         if building.embedder is None:
             raise EvaluationError("embedding models cannot be called here", code="no_judge")
-        return SimilarEvaluator(
-            self, building.embedder(self.embedding_model), expected_texts=building.expected_texts, **building.options
-        )
+        use = Use(embedder=building.embedder(self.embedding_model), expected_texts=building.expected_texts)
+        return Grader(self, use, **building.options)
 
-
-class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
-    """The evaluator of a `SimilarMetric`."""
-
-    def __init__(
-        self,
-        config: SimilarMetric,
-        embedder: Embedder,
-        timeout: float | None = 60.0,
-        retry_config: RetryConfig | None = None,
-        expected_texts: ExpectedTexts | None = None,
-    ) -> None:
-        """Create the evaluator; no model is called.
-
-        Args:
-            config: the metric.
-            embedder: embeds the texts.
-            timeout: maximum seconds of one evaluation.
-            retry_config: retries of transient failures.
-            expected_texts: collects the expected texts; None to collect none.
-        """
-        super().__init__(timeout, retry_config)
-        self.config = config
-        self.PARAM_SPEC = config.spec
-        self._embedder = embedder
-        self._expected_texts = expected_texts
-
-    def is_transient(self, error: Exception) -> bool:
-        """Return whether a retry may help, because the provider's failure may be temporary."""
-        from holodeck_action.llm.errors import ModelCallError
-        from holodeck_action.metrics.judging.own_judge import TRANSIENT
-
-        cause = error.__cause__
-        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
-
-    @final
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        from holodeck_action.llm.errors import ModelCallError
-
-        given = {**kwargs, "ground_truth": self.config.value or kwargs.get("ground_truth")}
-        answer, expected = require_texts(self.name, given, EvaluationError)
-        references = kwargs.get(EvalParam.GROUND_TRUTHS) if self.config.value is None else None
+    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
+        """Compare the embeddings of the answer and the expected text."""
+        assert use.embedder is not None
+        given = {**inputs, "ground_truth": self.value or inputs.get("ground_truth")}
+        answer, expected = require_texts(self.evaluator_name, given, EvaluationError)
+        references = inputs.get(EvalParam.GROUND_TRUTHS) if self.value is None else None
         [texts] = [[expected]] if references is None else references.values()
-        plan = self._embedder.plan
+        plan = use.embedder.plan
         facts: dict[str, Any] = {"embedding_model": f"{plan.provider}/{plan.name}"}
         for text, problem in ((answer, EMPTY), (expected, "the expected text is empty")):
             if not text.strip():
-                return self.config.result(0.0, problem, facts)
-        try:
-            rows = await self._embedder.embed([answer, *texts])
-        except ModelCallError as error:
-            context = {"cause": error.code, **error.context}
-            raise EvaluationError(error.message, code="judge_failed", context=context) from error
+                return self.result(0.0, problem, facts)
+        rows = await use.embedder.embed([answer, *texts])
         first, *others = rows.tolist()
-        if self._expected_texts is not None:
+        if use.expected_texts is not None:
             # Those of one case resemble each other.
-            self._expected_texts.add(facts["embedding_model"], self.config.threshold, texts[0], others[0])
+            use.expected_texts.add(facts["embedding_model"], self.threshold, texts[0], others[0])
         results = [self._compare(first, second, facts) for second in others]
         return results[0] if references is None else counted_result(references, results)
 
@@ -148,7 +105,7 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
         # A score decides as it is shown.
         found = round(cosine(answer, expected), _DIGITS)
         reason = f"the embeddings of the answer and the expected text have the cosine {found:.{_DIGITS}f}"
-        return self.config.result(max(0.0, found), reason, {**facts, "dimensions": len(answer)})
+        return self.result(max(0.0, found), reason, {**facts, "dimensions": len(answer)})
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:

@@ -155,9 +155,9 @@ class Planner:
         evaluator = self._create(config, k)
         if self._reuse is None or not config.needs_judge:
             return evaluator
-        from holodeck_action.scoring.reuse import ReusingEvaluator
+        from holodeck_action.scoring.reuse import reusing
 
-        return ReusingEvaluator(config, evaluator, self._reuse)
+        return reusing(config, evaluator, self._reuse)
 
 
 def _retries(config: Metric) -> RetryConfig:
@@ -194,13 +194,13 @@ def _build_judged(
         raise EvaluationError(str(error), code="no_judge") from error
     if found.second is None:
         return _build_panel(found, build_evaluator, options)
-    from holodeck_action.metrics.judging.escalation import EscalatingEvaluator
+    from holodeck_action.metrics.judging.escalation import escalating
 
     limit = options["timeout"]
     half = {**options, "timeout": None if limit is None else limit / 2}
     alone = len(found.judges) == 1 and not found.fallbacks
     first = build_evaluator(found.judges[0], half) if alone else _build_panel(found, build_evaluator, half)
-    return EscalatingEvaluator(first, build_evaluator(found.second, half), limit)
+    return escalating(first, build_evaluator(found.second, half), limit)
 
 
 def _build_panel(

@@ -18,8 +18,7 @@ from msgspec import Struct, structs
 from holodeck_action import __version__
 from holodeck_action.llm.calls import Meter, judge_context, use_context
 from holodeck_action.llm.providers import ModelConfigError
-from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
-from holodeck_action.metrics.composite import DelegatingEvaluator
+from holodeck_action.metrics.base import Around, BaseEvaluator
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import FollowsSteps
 from holodeck_action.metrics.params import declared_names
@@ -246,47 +245,40 @@ class Reuse:
         }
 
 
-class ReusingEvaluator(DelegatingEvaluator):
-    """Evaluates a judged metric of a composite; reuses the verdict of an earlier run if no input has changed."""
+def reusing(config: Metric, evaluator: BaseEvaluator, reuse: Reuse) -> BaseEvaluator:
+    """Return the evaluator of a judged metric of a composite that reuses the verdict of an earlier run if no input has
+    changed.
 
-    def __init__(self, config: Metric, evaluator: BaseEvaluator, reuse: Reuse) -> None:
-        """Create the evaluator.
+    Args:
+        config: the metric.
+        evaluator: the evaluator that grades if no verdict is stored; it has its own timeout and retries.
+        reuse: the stored verdicts.
+    """
 
-        Args:
-            config: the metric.
-            evaluator: the evaluator that grades if no verdict is stored; it has its own timeout and retries.
-            reuse: the stored verdicts.
-        """
-        super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
-        self._config = config
-        self._evaluator = evaluator
-        self._reuse = reuse
-        self.PARAM_SPEC = evaluator.PARAM_SPEC
-
-    def knows_verdicts(self, kwargs: Mapping[str, Any], trial: int) -> bool:
-        """Return whether a verdict on these inputs is stored."""
+    def knows(inputs: Mapping[str, Any], trial: int) -> bool:
         try:
-            inputs = self._evaluator.resolve(kwargs)
+            return reuse.find(config, evaluator, evaluator.resolve(inputs), trial) is not None
         except EvaluationError:
             return False
-        return self._reuse.find(self._config, self._evaluator, inputs, trial) is not None
 
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        inputs = self._evaluator.resolve(kwargs)
+    async def grade(given: dict[str, Any]) -> EvaluationResult:
+        inputs = evaluator.resolve(given)
         context = judge_context()
-        kept = self._reuse.find(self._config, self._evaluator, inputs, context.repeat)
+        kept = reuse.find(config, evaluator, inputs, context.repeat)
         if kept is not None:
             context.meter.add_part(kept.usage, kept.duration_ms)
             return kept.result
         started, meter = time.perf_counter(), Meter()
         try:
             with use_context(structs.replace(context, meter=meter)):
-                result = await self._evaluator.evaluate(**kwargs)
+                result = await evaluator.evaluate(**given)
         finally:
             context.meter.add_part(meter.usage())
         took = 1000 * (time.perf_counter() - started)
-        self._reuse.keep(self._config, self._evaluator, inputs, context.repeat, result, took, meter.usage(), meter.keys)
+        reuse.keep(config, evaluator, inputs, context.repeat, result, took, meter.usage(), meter.keys)
         return result
+
+    return Around(evaluator, grade, knows_verdicts=knows)
 
 
 def judge_identity(plan: ModelPlan) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from msgspec import Struct
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.spans import Span, SpanScope, span
-from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult
+from holodeck_action.metrics.computed import Grader, select_part
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import Exchange, conversation_inputs, conversation_text
 from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, UNREPORTED, EvalParam
@@ -140,7 +141,7 @@ class TurnScorer:
                 except EvaluationError as error:
                     done[at] = JobResult(None, error, None)
                     continue
-                if isinstance(evaluator, DeterministicEvaluator):
+                if isinstance(evaluator, Grader) and evaluator.computes:
                     await self._import_libraries(metric.spec.config.library_parts())
                     quick = metric.response_path is None and evaluator.is_quick(arguments)
                     compute = partial(_compute, evaluator, arguments, metric.response_path)
@@ -352,28 +353,8 @@ def _evaluator_inputs(metric: PlannedMetric, answer: Answer, shared_inputs: Mapp
     return inputs
 
 
-def _select_part(
-    evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None
-) -> dict[str, Any] | EvaluationResult:
-    """Return the arguments with only the part of the answer at `path`; a result with score 0 if the answer has no such
-    part."""
-    if path is None:
-        return arguments
-    from holodeck_action.metrics.response_path import ResponsePathError, extract
-
-    try:
-        return {**arguments, "response": extract(arguments["response"], path)}
-    except ResponsePathError as error:
-        return EvaluationResult(
-            score=0.0,
-            passed=False,
-            reasoning=f"response_path {path}: {error.message}",
-            metric_name=evaluator.metric_name,
-        )
-
-
-def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
-    part = _select_part(evaluator, arguments, path)
+def _compute(evaluator: Grader, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
+    part = arguments if path is None else select_part(arguments, path, evaluator.metric_name)
     return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
 
 
@@ -396,7 +377,8 @@ async def call_evaluator(
     failure: Exception | None = None
     try:
         with SpanScope(trace_span, ends_span=False), stop_during_calls(deadline):
-            part = _select_part(evaluator, arguments, metric.response_path)
+            path = metric.response_path
+            part = arguments if path is None else select_part(arguments, path, evaluator.metric_name)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - a failure stays in its metric
         failure = error

@@ -50,20 +50,15 @@ SOMETHING = 5
 ODD = """
 from typing import Literal
 
-from holodeck_action.metrics.base import DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.base import EvaluationResult
+from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.suite.model.metric_base import Metric
 
 
-class OddMetric(Metric):
-    type: Literal["odd"] = "odd"
-
-    def evaluator(self, building):
-        return OddEvaluator(**building.options)
-
-
-class OddEvaluator(DeterministicEvaluator):
+class OddMetric(ComputedMetric):
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}))
+
+    type: Literal["odd"] = "odd"
 
     def compute(self, *, response):
         return EvaluationResult(score=1.0, passed=True, metric_name="odd", **eval(f"dict({response})"))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,6 @@ from holodeck_action.metrics.base import (
     DEEPEVAL_PARAMS,
     BaseEvaluator,
     DeepEvalError,
-    DeterministicEvaluator,
     EvalParam,
     EvaluationError,
     EvaluationResult,
@@ -30,7 +29,7 @@ from holodeck_action.metrics.base import (
     ProviderNotSupportedError,
     RetryConfig,
 )
-from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.computed import ComputedMetric, Grader
 from holodeck_action.metrics.text_similarity import BLEUEvaluator, F1Metric, METEOREvaluator, ROUGEEvaluator
 from tests.tables import walk
 
@@ -166,13 +165,14 @@ class Endless(BaseEvaluator):
         return {"score": 1.0}
 
 
-class Spinning(DeterministicEvaluator):
+class Spinning(ComputedMetric):
     """Computes until it is told to stop."""
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}))
-    stop = threading.Event()
+    type: Literal["spinning"] = "spinning"
+    stop: ClassVar[threading.Event] = threading.Event()
 
-    def compute(self, **kwargs: Any) -> EvaluationResult:
+    def compute(self, **given: Any) -> EvaluationResult:
         self.stop.wait()
         return EvaluationResult(1.0)
 
@@ -193,8 +193,8 @@ def test_what_fails_once_the_callers_deadline_is_over_took_too_long(given_s: flo
 def test_the_deadline_ends_an_evaluation() -> None:
     with pytest.raises(TimeoutError, match=r"^Endless took longer than 0.01 s$"):
         evaluate(Endless(timeout=0.01))
-    with pytest.raises(TimeoutError, match=r"^Spinning took longer than 0.01 s$"):
-        evaluate(Spinning(timeout=0.01), response="a")
+    with pytest.raises(TimeoutError, match=r"^SpinningEvaluator took longer than 0.01 s$"):
+        evaluate(Grader(Spinning(), timeout=0.01), response="a")
     Spinning.stop.set()
 
 
@@ -212,15 +212,17 @@ def test_no_timeout_means_no_limit() -> None:
 
 
 def test_the_event_loop_goes_on_during_a_computation() -> None:
-    class Waiting(DeterministicEvaluator):
-        def compute(self, **kwargs: Any) -> EvaluationResult:
+    class Waiting(ComputedMetric):
+        type: Literal["waiting"] = "waiting"
+
+        def compute(self, **given: Any) -> EvaluationResult:
             assert reached.wait(60)
             return EvaluationResult(1.0)
 
     reached = threading.Event()
 
     async def both() -> float:
-        evaluation = asyncio.create_task(Waiting().evaluate())
+        evaluation = asyncio.create_task(Grader(Waiting()).evaluate())
         await asyncio.sleep(0)
         reached.set()
         return float((await evaluation)["score"])
@@ -230,15 +232,15 @@ def test_the_event_loop_goes_on_during_a_computation() -> None:
 
 HANGING = """
 import asyncio, time
-from holodeck_action.metrics.base import DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.computed import ComputedMetric, Grader
 
-class Hanging(DeterministicEvaluator):
-    def compute(self, **kwargs):
+class HangingMetric(ComputedMetric):
+    def compute(self, **given):
         while True:
             time.sleep(0.01)
 
 try:
-    asyncio.run(Hanging(timeout=0.05).evaluate())
+    asyncio.run(Grader(HangingMetric(), timeout=0.05).evaluate())
 except TimeoutError as error:
     print(error)
 """
@@ -252,7 +254,7 @@ def test_a_hanging_computation_cannot_hold_up_the_exit() -> None:
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
         raise
-    assert output == "Hanging took longer than 0.05 s\n"
+    assert output == "HangingEvaluator took longer than 0.05 s\n"
     assert process.returncode == 0
 
 
@@ -339,13 +341,13 @@ def test_errors_carry_what_the_documents_say() -> None:
         (BLEUEvaluator(), "bleu"),
         (ROUGEEvaluator(), "rouge"),
         (METEOREvaluator(), "meteor"),
-        (ComputedEvaluator(F1Metric(metric="f1_score")), "f1_score"),
+        (Grader(F1Metric(metric="f1_score")), "f1_score"),
     ],
 )
-def test_text_metrics_have_no_verdict_without_a_threshold(evaluator: DeterministicEvaluator, metric: str) -> None:
+def test_text_metrics_have_no_verdict_without_a_threshold(evaluator: Grader, metric: str) -> None:
     result = evaluate(evaluator, response="green tea", ground_truth="black coffee")
     assert (result[metric], result.passed, result.threshold) == (0.0, None, None)
-    assert result.reasoning.startswith(f"{evaluator.title} of the response against the ground truth is 0.0000")  # type: ignore[attr-defined]
+    assert result.reasoning.startswith(f"{evaluator.config.title} of the response against the ground truth is 0.0000")
     same = evaluate(evaluator, response="a b c d e f g h", ground_truth="a b c d e f g h")
     assert isinstance(same.score, float)
     assert same.score > 0.99

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holodeck_action.metrics.base import BaseEvaluator
-from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.length import LengthMetric
 from holodeck_action.metrics.retrieval import RetrievalMetric
 from holodeck_action.metrics.text_similarity import BLEUEvaluator
 
-BLEU, LENGTH = BLEUEvaluator(), ComputedEvaluator(LengthMetric(max_words=3))
-RETRIEVAL = ComputedEvaluator(RetrievalMetric(metric="recall_at_k", k=1))
+BLEU, LENGTH = BLEUEvaluator(), Grader(LengthMetric(max_words=3))
+RETRIEVAL = Grader(RetrievalMetric(metric="recall_at_k", k=1))
 
 
 def test_fields_and_their_other_names() -> None:

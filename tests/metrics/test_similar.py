@@ -17,8 +17,10 @@ from holodeck_action.llm.embeddings import Embedder, EmbeddingPlan
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.metrics import Similar
+from holodeck_action.metrics.base import Use
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.metrics.similar import SimilarEvaluator, cosine
+from holodeck_action.metrics.similar import cosine
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
@@ -155,7 +157,7 @@ def test_an_empty_expected_text_scores_zero_without_a_call(models: FakeModels) -
         model = LLMProvider(provider="openai", name=MODEL, endpoint=models.openai_url)
         plan = EmbeddingPlan(resolve_model(model, {"OPENAI_API_KEY": KEY}, path="model"))
         async with opened(WireSettings()) as wire:
-            evaluator = SimilarEvaluator(Similar(**SETTINGS), Embedder(plan, wire))
+            evaluator = Grader(Similar(**SETTINGS), Use(embedder=Embedder(plan, wire)))
             return await evaluator.evaluate(response="x", ground_truth=" ")
 
     found = asyncio.run(main())

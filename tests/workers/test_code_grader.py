@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.base import EvaluationError, EvaluationResult, RetryConfig
-from holodeck_action.metrics.code_grader import CodeGraderEvaluator, CodeMetric, Scale
+from holodeck_action.metrics.base import EvaluationError, EvaluationResult, RetryConfig, Use
+from holodeck_action.metrics.code_grader import CodeMetric, Scale
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.record.result_files import read_record
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.pool import WorkerPool
 from tests.commands.project import Project
-from tests.workers.support import CODE, run, write
+from tests.workers.support import run, write
 
 
 def evaluate(
@@ -37,7 +38,7 @@ def evaluate(
     config = CodeMetric(grader="checks:check", **metric)
 
     async def work(pool: WorkerPool) -> EvaluationResult:
-        evaluator = CodeGraderEvaluator(config, pool, timeout=timeout, retry_config=retry_config)
+        evaluator = Grader(config, Use(pool=pool, timeout=timeout), retry_config=retry_config)
         return await evaluator.evaluate(response="42", query="How many?")
 
     result = run(folder, work)
@@ -128,8 +129,7 @@ def test_normalising_keeps_the_order_and_the_verdict(
     raw = min(high, low + part * width)
     threshold = None if needed is None else min(high, low + needed * width)
     config = CodeMetric(grader="checks:check", scale=Scale(min=low, max=high), threshold=threshold)
-    evaluator = CodeGraderEvaluator(config, WorkerPool(Path(), environ={}, cwd=Path(), size=1, code=CODE, redact=str))
-    result = evaluator._result({"kind": "bare", "score": raw}, "")
+    result = config._result({"kind": "bare", "score": raw}, "")
     assert isinstance(result.score, float)
     assert math.isclose(result.score, (raw - low) / (high - low), abs_tol=1e-9)
     assert result.passed == (result.score >= 0.5 if threshold is None else raw >= threshold)
@@ -253,7 +253,7 @@ def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) ->
     )
 
     async def work(pool: WorkerPool) -> EvaluationResult:
-        return await CodeGraderEvaluator(CodeMetric(grader="checks:check"), pool).evaluate(
+        return await Grader(CodeMetric(grader="checks:check"), Use(pool=pool, timeout=60.0)).evaluate(
             actual_output="1",
             input="3 - 2?",
             tool_invocations=(ToolInvocation("subtract", {"a": 3}, "1"),),
@@ -347,11 +347,8 @@ def looks(ctx):
     ],
 )
 def test_a_forged_grade_is_no_grade(forged: object) -> None:
-    evaluator = CodeGraderEvaluator(
-        CodeMetric(grader="checks:check"), WorkerPool(Path(), environ={}, cwd=Path(), size=1, code=CODE, redact=str)
-    )
     with pytest.raises(EvaluationError) as caught:
-        evaluator._result(forged, "")
+        CodeMetric(grader="checks:check")._result(forged, "")
     assert caught.value.message == "checks:check: its process sent an invalid grade"
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from holodeck_action.metrics.base import BuildContext, DeterministicEvaluator, describe
-from holodeck_action.metrics.computed import ComputedEvaluator, ComputedMetric, PythonEvaluator
+from holodeck_action.metrics.base import describe
+from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.judging.libraries import LibraryError, compute_in_library, import_library
+from holodeck_action.metrics.judging.libraries import LibraryError, compute_in_library
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.tools.matchers import format_call, format_entry, format_text
@@ -90,10 +90,6 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         if self.strict_mode and "threshold" in self.model_fields_set and self.threshold != 1:
             yield f"{place}: threshold has no effect on {self.type} with strict_mode: it is 1"
 
-    def evaluator(self, building: BuildContext) -> DeterministicEvaluator:
-        """Create an evaluator that waits for DeepEval's import, then calls `compute`."""
-        return _WaitingEvaluator(self, **building.options)
-
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls.
 
@@ -157,17 +153,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         )
 
 
-class _WaitingEvaluator(ComputedEvaluator):
-    """Waits for the import of DeepEval, which must not count as evaluation time."""
-
-    async def evaluate(self, **kwargs: Any) -> EvaluationResult:
-        """Evaluate one item; see `BaseEvaluator.evaluate`."""
-        await import_library("deepeval")
-        return await super().evaluate(**kwargs)
-
-
 class DeepEvalToolCorrectnessEvaluator(
-    _WaitingEvaluator,
     PythonEvaluator,
     of=DeepEvalToolCorrectnessMetric,
     takes="evaluation_params should_exact_match should_consider_ordering strict_mode threshold",

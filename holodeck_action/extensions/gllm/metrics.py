@@ -13,7 +13,7 @@ from holodeck_action.extensions.presets.agent import TOOL_CORRECTNESS, TRAJECTOR
 from holodeck_action.extensions.presets.lm_retrieval import LmRetrievalMetric
 from holodeck_action.extensions.presets.parts import Criterion, CriterionPart
 from holodeck_action.metrics.base import BaseEvaluator
-from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import PresetEvaluator
@@ -258,5 +258,5 @@ class ClassicalRetrievalMetric(BaseMetric):
             ValueError: the metric or the rank is invalid.
         """
         config = RetrievalMetric(metric=metric, k=k, threshold=threshold)
-        super().__init__(config.base_name(k), ComputedEvaluator(config), has_verdict=threshold is not None)
+        super().__init__(config.base_name(k), Grader(config), has_verdict=threshold is not None)
         self.k = k

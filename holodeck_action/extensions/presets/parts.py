@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, INPUT_OF_PARAM, check_params
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.judging.probe_texts import ANSWER, FACT, OFF_TOPIC, question_exam
-from holodeck_action.metrics.metric_sets import EitherEvaluator, Member
+from holodeck_action.metrics.metric_sets import Member, either
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitInterval, with_values
 from holodeck_action.suite.model.judging import Judges
@@ -322,7 +322,7 @@ class PresetMetric(QuestionMetric):
         found = evaluator_of(built_in)
         if part.evaluation_params is not None or built_in.without_context is None:
             return found
-        return EitherEvaluator(found, evaluator_of(built_in.without_context))
+        return either(found, evaluator_of(built_in.without_context))
 
     def criteria_members(
         self,

@@ -7,14 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig, Use
-from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric
-from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, RetryConfig, Use
+from holodeck_action.metrics.computed import Grader, ScoringMetric
 from holodeck_action.suite.model.metric_base import JudgedMetric, Metric, QuestionMetric
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -43,78 +41,34 @@ Verdict = TypeVar("Verdict", bound=BaseModel)
 class GradingMetric(JudgedMetric, ScoringMetric):
     """A metric that asks a judge its own question: a subclass declares `PARAM_SPEC` and implements `grade`."""
 
-    async def grade(self, inputs: Mapping[str, Any], use: Use) -> EvaluationResult:
-        """Ask the judge, and return the result of the metric.
-
-        Args:
-            inputs: inputs under the names of `PARAM_SPEC`.
-            use: has the judge.
-
-        Raises:
-            ModelCallError: there is no answer.
-            EvaluationError: the item cannot be scored.
-        """
-        raise NotImplementedError
-
     def evaluator(self, building: BuildContext, judge_metric: Metric | None = None) -> BaseEvaluator:
         """Return the evaluator that calls `grade`; `judge_metric` is the metric whose judges grade, None for this
         metric."""
-        return building.judged_evaluator(judge_metric or self, partial(AskingEvaluator, self))
+        return building.judged_evaluator(judge_metric or self, partial(judged_grader, self))
 
 
 class AskingMetric(QuestionMetric, GradingMetric):
     """A `GradingMetric` whose judge sees the question of the turn."""
 
 
-class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[GradingMetric]):
-    """The evaluator of a `GradingMetric`."""
+def judged_grader(
+    config: GradingMetric,
+    model_config: JudgeModelConfig | None = None,
+    timeout: float | None = 60.0,
+    retry_config: RetryConfig | None = None,
+    *,
+    judge: JudgeModel | None = None,
+) -> Grader:
+    """Return the evaluator of a metric that a judge grades; no model is called.
 
-    def __init__(
-        self,
-        config: GradingMetric,
-        model_config: JudgeModelConfig | None = None,
-        timeout: float | None = 60.0,
-        retry_config: RetryConfig | None = None,
-        *,
-        judge: JudgeModel | None = None,
-    ) -> None:
-        """Create the evaluator; no model is called.
-
-        Args:
-            config: the metric.
-            model_config: the judge model; required unless `judge` is given.
-            timeout: maximum seconds of one evaluation.
-            retry_config: retries of transient failures.
-            judge: a judge, instead of `model_config`; the caller closes its wire.
-        """
-        super().__init__(model_config, timeout, retry_config, judge)
-        self.config = config
-        self.PARAM_SPEC = config.spec
-
-    def is_transient(self, error: Exception) -> bool:
-        """Return whether a retry may help: the failure of the provider may be temporary."""
-        from holodeck_action.llm.errors import ModelCallError
-        from holodeck_action.metrics.judging.own_judge import TRANSIENT
-
-        cause = error.__cause__
-        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
-
-    @final
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        from holodeck_action.metrics.judging.own_judge import provide_judge
-
-        self.check_judge()
-        async with provide_judge(self._judge, self._plan) as judge:
-            return await self._grade(judge, kwargs)
-
-    async def _grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
-        from holodeck_action.llm.errors import ModelCallError
-
-        try:
-            return await self.config.grade(inputs, Use(judge))
-        except ModelCallError as error:
-            context = {"cause": error.code, **error.context}
-            raise EvaluationError(error.message, code="judge_failed", context=context) from error
+    Args:
+        config: the metric.
+        model_config: the judge model; required for an evaluation unless `judge` is given.
+        timeout: maximum seconds of one evaluation.
+        retry_config: retries of transient failures.
+        judge: a judge, instead of `model_config`; the caller closes its wire.
+    """
+    return Grader(config, Use(judge, model_config), timeout, retry_config)
 
 
 async def ask_verdict(

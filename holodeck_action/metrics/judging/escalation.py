@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, final
+from typing import Any
 
 from msgspec import structs
 
 from holodeck_action.llm.calls import judge_context, use_context
-from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import Around, BaseEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.panel import affects_all_judges, error_message
 
@@ -17,49 +17,27 @@ DOUBT_RANGE = 0.1
 _ROUNDING = 1e-9
 
 
-class EscalatingEvaluator(BaseEvaluator):
-    """Grades with a first judge, and with a second one if the first fails the answer, passes it within `DOUBT_RANGE` of
-    the threshold, or gives no verdict. The second verdict replaces the first.
+def escalating(first: BaseEvaluator, second: BaseEvaluator, timeout: float | None) -> BaseEvaluator:
+    """Return an evaluator that grades with a first judge, and with a second one if the first verdict is in doubt.
+
+    It is in doubt if it fails the answer, passes it within `DOUBT_RANGE` of the threshold, or is missing. The second
+    verdict replaces the first.
 
     The metadata of an escalated result contains `escalated_from`: score, passed, reason and judges of the first
     verdict, or its error. Each judge may take half of the timeout.
+
+    Args:
+        first: the evaluator that is always called.
+        second: the evaluator for answers in doubt.
+        timeout: maximum seconds of one evaluation; None if there is no limit.
     """
 
-    def __init__(self, first: BaseEvaluator, second: BaseEvaluator, timeout: float | None) -> None:
-        """Create the evaluator.
-
-        Args:
-            first: the evaluator that is always called.
-            second: the evaluator for answers in doubt.
-            timeout: maximum seconds of one evaluation; None if there is no limit.
-        """
-        super().__init__(timeout=timeout, retry_config=RetryConfig(max_retries=0))
-        self._first = first
-        self._second = second
-        self.PARAM_SPEC = first.PARAM_SPEC
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._first.name
-
-    @property
-    def metric_name(self) -> str:
-        """The key of the score in results."""
-        return self._first.metric_name
-
-    @property
-    def version(self) -> str:
-        """Version of the judges' evaluators."""
-        return self._first.version
-
-    @final
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+    async def grade(inputs: dict[str, Any]) -> EvaluationResult:
         told: dict[str, Any]
         try:
             # The second judge can take the place of the first.
             with use_context(structs.replace(judge_context(), required=False)):
-                found = await self._first.evaluate(**kwargs)
+                found = await first.evaluate(**inputs)
         except (EvaluationError, TimeoutError) as error:
             if isinstance(error, EvaluationError) and affects_all_judges(error):
                 raise
@@ -69,8 +47,10 @@ class EscalatingEvaluator(BaseEvaluator):
                 return found
             told = {"score": found.score, "passed": found.passed, "reason": found.reasoning}
             told |= {key: found.metadata[key] for key in ("judge", "panel") if key in found.metadata}
-        second = await self._second.evaluate(**kwargs)
-        return replace(second, metadata={**second.metadata, "escalated_from": told})
+        final = await second.evaluate(**inputs)
+        return replace(final, metadata={**final.metadata, "escalated_from": told})
+
+    return Around(first, grade, timeout=timeout)
 
 
 def is_in_doubt(result: EvaluationResult) -> bool:

@@ -9,8 +9,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
-from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.suite.model.named_models import LARGE
+from holodeck_action.metrics.judging.own_judge import require_model
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeModel
@@ -82,10 +81,4 @@ class ModelJudgedEvaluator(BaseEvaluator):
         return self._require_model_config().plan(environ)
 
     def _require_model_config(self) -> JudgeModelConfig:
-        if self._model_config is None:
-            raise EvaluationError(
-                f"{self.name} has no model: give it a model_config, such as "
-                f"DeepEvalModelConfig(provider=ProviderEnum.OPENAI, model_name='{LARGE}')",
-                code="no_judge",
-            )
-        return self._model_config
+        return require_model(self.name, self._model_config)

@@ -9,9 +9,26 @@ from contextlib import asynccontextmanager
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
+from holodeck_action.suite.model.named_models import LARGE
 
 TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", "connect", "disconnected", "bad_reply"))
 """Error codes of model calls for which a retry may help."""
+
+
+def require_model(name: str, model: JudgeModelConfig | None) -> JudgeModelConfig:
+    """Return the judge model of an evaluator.
+
+    Raises:
+        EvaluationError: there is none (code `no_judge`).
+    """
+    if model is None:
+        raise EvaluationError(
+            f"{name} has no model: give it a model_config, such as "
+            f"DeepEvalModelConfig(provider=ProviderEnum.OPENAI, model_name='{LARGE}')",
+            code="no_judge",
+        )
+    return model
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
 from holodeck_action.metrics.errors import EvaluationError, ItemsError
-from holodeck_action.metrics.judging.asking import AskingEvaluator, fence_texts
+from holodeck_action.metrics.judging.asking import fence_texts, judged_grader
 from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
@@ -192,7 +192,7 @@ def test_a_judge_that_declines_or_fails_gives_no_verdict(models: FakeModels) -> 
 def test_a_refusal_evaluator_by_itself_retries_what_passes(models: FakeModels) -> None:
     models.answer(lambda request: Answer('{"reason": "r", "verdict": "no"}'))
     models.fail(Fault("unavailable"))
-    evaluator = AskingEvaluator(
+    evaluator = judged_grader(
         RefusalMetric(), config(models), retry_config=RetryConfig(max_retries=2, base_delay=0.01)
     )
     found = asyncio.run(evaluator.evaluate(query="q", response="a"))
@@ -456,7 +456,7 @@ def test_a_composite_keeps_names_of_others_apart_from_its_own() -> None:
 def test_a_slow_part_ends_with_its_time(models: FakeModels) -> None:
     models.answer(lambda request: Answer('{"reason": "r", "verdict": "no"}'))
     models.fail(Fault(wire="stall"))
-    asking = Member("refusal", AskingEvaluator(RefusalMetric(), config(models), 0.2, RetryConfig(max_retries=0)))
+    asking = Member("refusal", judged_grader(RefusalMetric(), config(models), 0.2, RetryConfig(max_retries=0)))
     with pytest.raises(EvaluationError, match=r"refusal: RefusalEvaluator took longer than 0\.2 s") as raised:
         asyncio.run(PresetEvaluator("whole", [asking]).evaluate(input="q", response="a"))
     assert raised.value.code == "timeout"
@@ -468,7 +468,7 @@ def test_a_slow_part_ends_with_its_time(models: FakeModels) -> None:
 def test_inputs_are_those_of_the_parts() -> None:
     members = [
         Member("a", Fixed(result(1.0))),
-        Member("b", AskingEvaluator(RefusalMetric(expect="as_expected_output"))),
+        Member("b", judged_grader(RefusalMetric(expect="as_expected_output"))),
     ]
     evaluator = CompositeEvaluator("all", members)
     assert evaluator.required_fields == {"input", "actual_output", "expected_output"}

@@ -14,7 +14,7 @@ import pytest
 from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.asking import AskingEvaluator
+from holodeck_action.metrics.judging.asking import judged_grader
 from holodeck_action.metrics.judging.dimensions import DimensionMetric, mean
 from holodeck_action.metrics.judging.factual_accuracy import FactualAccuracyMetric
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
@@ -151,7 +151,7 @@ def evaluator(models: FakeModels, kind: str, **options: Any) -> BaseEvaluator:
     config = JudgeModelConfig(
         provider=ProviderEnum.OPENAI, model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url
     )
-    return AskingEvaluator(METRICS[kind](**options), config, retry_config=RetryConfig(max_retries=0))
+    return judged_grader(METRICS[kind](**options), config, retry_config=RetryConfig(max_retries=0))
 
 
 def evaluate(models: FakeModels, kind: str, given: Mapping[str, Any] | None = None, **options: Any) -> EvaluationResult:

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.retrieval import (
     FORMULAS,
     RetrievalMetric,
@@ -120,7 +120,7 @@ def test_what_cannot_be_scored_is_an_evaluation_error(metric: Any, gains: Any, k
 
 
 def evaluate(metric: Any, retrieved: Any, relevant: Any, **options: Any) -> EvaluationResult:
-    evaluator = ComputedEvaluator(RetrievalMetric(metric=metric, **options))
+    evaluator = Grader(RetrievalMetric(metric=metric, **options))
     return asyncio.run(evaluator.evaluate(retrieved_chunks=retrieved, ground_truth_chunk_ids=relevant))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import ArgumentError
@@ -22,7 +22,7 @@ from tests.tables import walk
 
 
 def score(expected: list[ExpectedTool], calls: list[ToolInvocation], **options: Any) -> EvaluationResult:
-    evaluator = ComputedEvaluator(ToolCorrectnessMetric(**options))
+    evaluator = Grader(ToolCorrectnessMetric(**options))
     return asyncio.run(evaluator.evaluate(tool_invocations=calls, expected_trajectory=expected))
 
 
@@ -134,7 +134,7 @@ def test_names_are_compared_exactly_but_for_the_mcp_prefix(expected: str, made: 
 
 
 def test_expected_tools_serve_when_there_is_no_trajectory() -> None:
-    evaluator = ComputedEvaluator(ToolCorrectnessMetric())
+    evaluator = Grader(ToolCorrectnessMetric())
 
     def run(**inputs: Any) -> Any:
         return asyncio.run(evaluator.evaluate(tool_invocations=[call("a")], **inputs)).score

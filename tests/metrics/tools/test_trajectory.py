@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.computed import Grader
 from holodeck_action.metrics.tools.trajectory import TrajectoryMetric
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import ArgumentError
@@ -23,7 +23,7 @@ MODES = ["strict", "unordered", "subset", "superset", "lcs_f1"]
 
 
 def score(expected: list[ExpectedTool], calls: list[ToolInvocation], mode: Any, **options: Any) -> EvaluationResult:
-    evaluator = ComputedEvaluator(TrajectoryMetric(mode=mode, **options))
+    evaluator = Grader(TrajectoryMetric(mode=mode, **options))
     return asyncio.run(evaluator.evaluate(tool_invocations=calls, expected_trajectory=expected))
 
 
@@ -143,7 +143,7 @@ def test_a_slow_pattern_is_an_evaluation_error() -> None:
 
 def test_the_expected_trajectory_is_required() -> None:
     with pytest.raises(EvaluationError, match="needs expected_trajectory"):
-        asyncio.run(ComputedEvaluator(TrajectoryMetric()).evaluate(tool_invocations=[]))
+        asyncio.run(Grader(TrajectoryMetric()).evaluate(tool_invocations=[]))
 
 
 @pytest.mark.parametrize("options", [{"mode": "loose"}, {"args": ""}, {"threshold": -0.1}])
