@@ -22,7 +22,8 @@ from holodeck_action.suite.hosts import is_loopback, url_without_secrets
 from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Agent, Conversation, Reply
-from holodeck_action.targets.reply import REPLY, REPLY_KEYS, missing_facts, reply_from_mapping
+from holodeck_action.targets.reply import REPLY_KEYS, ReplyEntries, missing_facts, reply_from_mapping
+from holodeck_action.targets.shapes import without_unknown
 from holodeck_action.targets.streams import DONE, EventParser, StreamedReply
 from holodeck_action.targets.templates.computation_pool import ComputationPool
 from holodeck_action.targets.templates.jsonpaths import outline
@@ -329,7 +330,7 @@ class HttpAgent(Agent):
             found = await self._computation_pool.call(
                 "extract_streamed_reply", args, label=_MAPPING_NAME, code="bad_reply"
             )
-            reply = reply_from_mapping(REPLY.strip_unknown(found["reply"]), max_bytes=self._max_bytes)
+            reply = reply_from_mapping(without_unknown(found["reply"], ReplyEntries), max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._unusable_error(error, values) from None
         if reply.first_token_ms is not None or found["first"] is None:
@@ -375,8 +376,9 @@ class HttpAgent(Agent):
             if self._response_mapping is not None:
                 args = {"mapping": self._response_mapping, "body": body.lossy_text()}
                 # Entries that the reply format does not have are ignored.
-                value = REPLY.strip_unknown(
-                    await self._computation_pool.call("extract_reply", args, label=_MAPPING_NAME, code="bad_reply")
+                value = without_unknown(
+                    await self._computation_pool.call("extract_reply", args, label=_MAPPING_NAME, code="bad_reply"),
+                    ReplyEntries,
                 )
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:

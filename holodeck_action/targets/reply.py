@@ -8,112 +8,134 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.facts import LARGEST, Sum, within_bounds
 from holodeck_action.record.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.targets.protocol import Reply, ReplyError, ReplyFact
 from holodeck_action.targets.shapes import (
-    Boolean,
-    Choice,
-    Field,
-    Json,
-    JsonObject,
-    ListOf,
+    Amount,
+    Name,
     Number,
-    Object,
-    ObjectOrText,
     Reader,
     Schema,
-    Text,
-    TextOrJson,
     WholeNumber,
+    about,
+    check_keys,
+    convert_entries,
     refuse,
     refuse_type,
+    schema_of,
 )
 from holodeck_action.text.plain import excerpt
 
-_INVOCATION = Object(
-    {
-        "name": Field(Text(not_empty=True), "The tool's name.", required=True),
-        "args": Field(JsonObject(), "Arguments of the call, by name."),
-        "result": Field(Json(), "Result of the call."),
-        "bytes": Field(WholeNumber(), "Size of the result's text in bytes of UTF-8; computed if absent."),
-        "duration_ms": Field(Number(0.0), "Duration of the call in milliseconds."),
-        "error": Field(Text(), "The error message; null if the call succeeded."),
-    }
-)
-_CHUNK = Object(
-    {
-        "id": Field(
-            Text(not_empty=True, accept_integer=True), "Id of the chunk; a number is converted to text.", required=True
+
+class Invocation(Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call in a reply."""
+
+    name: Annotated[Name, about("The tool's name.")]
+    args: Annotated[dict[str, Any] | None, about("Arguments of the call, by name.")] = None
+    result: Annotated[Any, about("Result of the call.")] = None
+    bytes: Annotated[WholeNumber | None, about("Size of the result's text in bytes of UTF-8; computed if absent.")] = (
+        None
+    )
+    duration_ms: Annotated[Amount | None, about("Duration of the call in milliseconds.")] = None
+    error: Annotated[str | None, about("The error message; null if the call succeeded.")] = None
+
+
+class Chunk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A retrieved chunk in a reply."""
+
+    id: Annotated[Name | int, about("Id of the chunk; a number is converted to text.")]
+    text: Annotated[str | None, about("Text of the chunk.")] = None
+    score: Annotated[Number | None, about("The retriever's score, on its own scale.")] = None
+
+
+class UsageEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """The usage of one model in a reply."""
+
+    model: Annotated[
+        Name | None, about("The model, as `provider/name` or only its name; the reply's `model` if absent.")
+    ] = None
+    prompt_tokens: Annotated[WholeNumber | None, about("Tokens of all prompts, cached ones included.")] = None
+    completion_tokens: Annotated[WholeNumber | None, about("Tokens of all answers, reasoning included.")] = None
+    cached_tokens: Annotated[
+        WholeNumber | None, about("The part of `prompt_tokens` that the provider read from its cache.")
+    ] = None
+    reasoning_tokens: Annotated[
+        WholeNumber | None, about("The part of `completion_tokens` that the model used for reasoning.")
+    ] = None
+    cost_usd: Annotated[Amount | None, about("Cost of the model's calls in US dollars.")] = None
+    estimated: Annotated[bool | None, about("Whether `cost_usd` is computed from list prices; false if absent.")] = None
+
+
+class SpokenMessage(TypedDict):
+    """A message in a reply or request; other keys are kept."""
+
+    role: Annotated[Name, about("Role of the speaker, such as `user`, `assistant` or `tool`.")]
+
+
+class Failure(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why there is no answer."""
+
+    message: Annotated[Name, about("The error message, one sentence.")]
+    kind: Annotated[
+        Literal["agent", "infrastructure"] | None,
+        about("What failed: the agent (default), or a service that it needs, such as its database."),
+    ] = None
+
+
+class ReplyEntries(Struct, frozen=True, forbid_unknown_fields=True):
+    """The entries of a reply; a missing or null entry is unknown."""
+
+    response: Annotated[
+        str | dict[str, Any] | list[Any] | None,
+        about("The answer. An object or a list is converted to JSON text."),
+    ] = None
+    tool_invocations: Annotated[
+        list[Invocation] | None, about("The tool calls of this turn, in order; [] for none.")
+    ] = None
+    retrieved_chunks: Annotated[list[Chunk] | None, about("The retrieved chunks, in rank order; [] for none.")] = None
+    retrieval_context: Annotated[
+        list[str] | None, about("The retrieved texts; those of `retrieved_chunks` if absent.")
+    ] = None
+    usage: Annotated[
+        UsageEntry | list[UsageEntry] | None,
+        about("Usage of the models in this turn: an object, or a list with one object per model."),
+    ] = None
+    cost_usd: Annotated[
+        Amount | None,
+        about("Cost of the turn in US dollars; if absent, the sum of costs or the list price of `usage`."),
+    ] = None
+    model: Annotated[Name | None, about("The model that answered, as `provider/name` or only its name.")] = None
+    messages: Annotated[
+        list[SpokenMessage] | None,
+        about("Messages that the turn adds to the conversation after its input; only the answer if absent."),
+    ] = None
+    metadata: Annotated[dict[str, Any] | None, about("Further facts, kept in the record.")] = None
+    error: Annotated[Failure | Name | None, about("Why there is no answer; replaces `response`.")] = None
+    finish_reason: Annotated[
+        Name | None,
+        about(
+            "Why the model stopped, such as `stop`. `length`, or another word for a token limit, means that the "
+            "answer is cut off, which is an error."
         ),
-        "text": Field(Text(), "Text of the chunk."),
-        "score": Field(Number(), "The retriever's score, on its own scale."),
-    }
-)
-_USAGE = Object(
-    {
-        "model": Field(
-            Text(not_empty=True), ("The model, as `provider/name` or only its name; the reply's `model` if absent.")
-        ),
-        "prompt_tokens": Field(WholeNumber(), "Tokens of all prompts, cached ones included."),
-        "completion_tokens": Field(WholeNumber(), "Tokens of all answers, reasoning included."),
-        "cached_tokens": Field(WholeNumber(), "The part of `prompt_tokens` that the provider read from its cache."),
-        "reasoning_tokens": Field(WholeNumber(), "The part of `completion_tokens` that the model used for reasoning."),
-        "cost_usd": Field(Number(0.0), "Cost of the model's calls in US dollars."),
-        "estimated": Field(Boolean(), "Whether `cost_usd` is computed from list prices; false if absent."),
-    }
-)
-_MESSAGE = Object(
-    {"role": Field(Text(not_empty=True), "Role of the speaker, such as `assistant` or `tool`.", required=True)},
-    accept_other_keys=True,
-)
-_ERROR = Object(
-    {
-        "message": Field(Text(not_empty=True), "The error message, one sentence.", required=True),
-        "kind": Field(
-            Choice(("agent", "infrastructure")),
-            "What failed: the agent (default), or a service that it needs, such as its database.",
-        ),
-    }
-)
-REPLY = Object(
-    {
-        "response": Field(TextOrJson(), "The answer. An object or a list is converted to JSON text."),
-        "tool_invocations": Field(ListOf(_INVOCATION), "The tool calls of this turn, in order; [] for none."),
-        "retrieved_chunks": Field(ListOf(_CHUNK), "The retrieved chunks, in rank order; [] for none."),
-        "retrieval_context": Field(ListOf(Text()), "The retrieved texts; those of `retrieved_chunks` if absent."),
-        "usage": Field(
-            ListOf(_USAGE, accept_single=True),
-            "Usage of the models in this turn: an object, or a list with one object per model.",
-        ),
-        "cost_usd": Field(
-            Number(0.0), "Cost of the turn in US dollars; if absent, the sum of costs or the list price of `usage`."
-        ),
-        "model": Field(Text(not_empty=True), "The model that answered, as `provider/name` or only its name."),
-        "messages": Field(
-            ListOf(_MESSAGE),
-            "Messages that the turn adds to the conversation after its input; only the answer if absent.",
-        ),
-        "metadata": Field(JsonObject(), "Further facts, kept in the record."),
-        "error": Field(ObjectOrText(_ERROR, "message"), "Why there is no answer; replaces `response`."),
-        "finish_reason": Field(
-            Text(not_empty=True),
-            "Why the model stopped, such as `stop`. `length`, or another word for a token limit, means that the answer "
-            "is cut off, which is an error.",
-        ),
-        "duration_ms": Field(
-            Number(0.0), "Time that the agent took for the answer, in milliseconds; the measured time if absent."
-        ),
-        "first_token_ms": Field(
-            Number(0.0), "Milliseconds until the first token of the answer; as measured on a stream if absent."
-        ),
-    }
-)
-"""The shape of a reply."""
-REPLY_KEYS = REPLY.keys
+    ] = None
+    duration_ms: Annotated[
+        Amount | None,
+        about("Time that the agent took for the answer, in milliseconds; the measured time if absent."),
+    ] = None
+    first_token_ms: Annotated[
+        Amount | None,
+        about("Milliseconds until the first token of the answer; as measured on a stream if absent."),
+    ] = None
+
+
+REPLY_KEYS = ReplyEntries.__struct_fields__
 CUT_OFF = (
     "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "max_length",
     "token_limit", "incomplete", "truncated",
@@ -149,18 +171,19 @@ def missing_facts(keys: Set[object], reason: str, *, is_timed: bool = True) -> d
 
 def reply_schema() -> Schema:
     """Return the JSON Schema of a reply."""
-    described = REPLY.schema()
+    described = schema_of(ReplyEntries)
     given = {key: {"not": {"type": "null"}} for key in ("response", "error")}
     alone = [{"required": [key], "properties": {key: given[key]}} for key in given]
-    return {"anyOf": [{"type": "string"}, {**described, "oneOf": alone}]}
+    definitions = described.pop("$defs")
+    return {"anyOf": [{"type": "string"}, {**described, "oneOf": alone}], "$defs": definitions}
 
 
 def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     """Parse a reply.
 
     Args:
-        value: a string, or a mapping of JSON values with the keys of `REPLY`. A missing or null entry means that the
-            value is unknown; an empty list, that there are no items.
+        value: a string, or a mapping of JSON values with the entries of `ReplyEntries`. A missing or null entry means
+            that the value is unknown; an empty list, that there are no items.
         max_bytes: maximum bytes of UTF-8 in the whole reply (`limits.max_response_bytes`).
 
     Returns:
@@ -174,38 +197,39 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     given = {"response": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping):
         refuse_type("the reply", "text or an object with `response`", value)
-    failed = given.get("error") is not None
-    if "response" not in given and not failed:
-        # If a key is misspelt, this raises a more helpful error.
-        REPLY.entries(given, "the reply", "", Reader(max_bytes))
-        raise AgentError("the reply has no `response`", "bad_reply", {"field": "response"})
-    if failed and given.get("response") is not None:
+    check_keys(given, REPLY_KEYS)
+    reader = Reader(max_bytes)
+    plain = {key: reader.json(given[key], key) for key in REPLY_KEYS if key in given}
+    found = convert_entries(plain, ReplyEntries)
+    if found.error is not None and found.response is not None:
         refuse("error", "replaces `response`: give only one of them")
-    if not failed and given["response"] is None and not is_cut_off(given.get("finish_reason")):
+    if found.error is None and "response" not in given:
+        raise AgentError("the reply has no `response`", "bad_reply", {"field": "response"})
+    if found.error is None and found.response is None and not is_cut_off(found.finish_reason):
         refuse_type("response", "text, an object or a list", None)
-    found = REPLY.entries(given, "the reply", "", Reader(max_bytes))
-    chunks = _map_all(found["retrieved_chunks"], lambda chunk: RetrievedChunk(**chunk))
-    texts = found["retrieval_context"]
-    used: Sequence[Mapping[str, Any]] = found["usage"] or ()
+    chunks = _map_all(found.retrieved_chunks, lambda chunk: RetrievedChunk(str(chunk.id), chunk.text, chunk.score))
+    texts, response = found.retrieval_context, found.response
+    usages = [found.usage] if isinstance(found.usage, UsageEntry) else found.usage
     return Reply(
-        response=found["response"] or "",
-        tool_invocations=_map_all(found["tool_invocations"], _make_invocation),
+        response=json.dumps(response, ensure_ascii=False) if isinstance(response, dict | list) else response or "",
+        tool_invocations=_map_all(found.tool_invocations, _make_invocation),
         retrieval_context=_context_of(chunks) if texts is None else tuple(texts),
         retrieved_chunks=chunks,
-        usage=_total_usage(found["usage"], found["cost_usd"], found["model"]),
-        model_ms=found["duration_ms"],
-        first_token_ms=found["first_token_ms"],
-        model=found["model"] or (used[0]["model"] if len(used) == 1 else None),
-        messages=_map_all(found["messages"], lambda message: message),
-        metadata=found["metadata"],
-        error=_reply_error(found["error"], found["finish_reason"]),
-        finish_reason=found["finish_reason"],
+        usage=_total_usage(usages, found.cost_usd, found.model),
+        model_ms=found.duration_ms,
+        first_token_ms=found.first_token_ms,
+        model=found.model or (usages[0].model if usages and len(usages) == 1 else None),
+        messages=_map_all(plain.get("messages"), lambda message: message),
+        metadata=found.metadata,
+        error=_reply_error(found.error, found.finish_reason),
+        finish_reason=found.finish_reason,
     )
 
 
-def _reply_error(error: Mapping[str, Any] | None, finish_reason: str | None) -> ReplyError | None:
+def _reply_error(error: Failure | str | None, finish_reason: str | None) -> ReplyError | None:
     if error is not None:
-        return ReplyError(error["message"], error["kind"] or "agent")
+        failure = Failure(error) if isinstance(error, str) else error
+        return ReplyError(failure.message, failure.kind or "agent")
     if not is_cut_off(finish_reason):
         return None
     return ReplyError(f"finish_reason is {excerpt(str(finish_reason))}; raise the agent's token limit", "cut_off")
@@ -220,12 +244,12 @@ def _map_all(values: Sequence[Any] | None, make_value: Any) -> tuple[Any, ...] |
     return None if values is None else tuple(map(make_value, values))
 
 
-def _make_invocation(entries: Mapping[str, Any]) -> ToolInvocation:
-    result, size = entries["result"], entries["bytes"]
+def _make_invocation(entry: Invocation) -> ToolInvocation:
+    result, size = entry.result, entry.bytes
     if size is None and result is not None:
         # The size of a string, or of the JSON of any other value.
         size = len((result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)).encode())
-    return ToolInvocation(**{**entries, "args": entries["args"] or {}, "bytes": size})
+    return ToolInvocation(**{**asdict(entry), "args": entry.args or {}, "bytes": size})
 
 
 def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | None:
@@ -236,7 +260,7 @@ def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | 
     return texts if texts or not chunks else None
 
 
-def _total_usage(usages: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
+def _total_usage(usages: Sequence[UsageEntry] | None, cost_usd: float | None, model: str | None) -> Usage | None:
     """Return the total usage of a reply's models; None if the reply reports neither usage nor cost."""
     if usages is None:
         return None if cost_usd is None else Usage(cost_usd=cost_usd)
@@ -254,19 +278,20 @@ def _total_usage(usages: Sequence[Mapping[str, Any]] | None, cost_usd: float | N
     )
 
 
-def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> ModelUsage:
+def _model_usage(entry: UsageEntry, model: str | None, path: str) -> ModelUsage:
     for part, whole in (("cached_tokens", "prompt_tokens"), ("reasoning_tokens", "completion_tokens")):
-        if entry[part] is not None and entry[whole] is not None and entry[part] > entry[whole]:
+        found, limit = getattr(entry, part), getattr(entry, whole)
+        if found is not None and limit is not None and found > limit:
             refuse(f"{path}.{part}", f"must be at most {whole}, of which it is a part")
-    named = entry["model"] or model
-    cost = entry["cost_usd"]
+    named = entry.model or model
+    cost = entry.cost_usd
     if cost is None and named is not None:
         from holodeck_action.llm.calls import Tokens
         from holodeck_action.llm.usage import price_of_named
 
-        cost = price_of_named(named, Tokens(entry["prompt_tokens"], entry["completion_tokens"], entry["cached_tokens"]))
-    estimated = cost is not None and (entry["cost_usd"] is None or bool(entry["estimated"]))
-    return ModelUsage(**{**entry, "model": named, "cost_usd": cost, "estimated": estimated})
+        cost = price_of_named(named, Tokens(entry.prompt_tokens, entry.completion_tokens, entry.cached_tokens))
+    estimated = cost is not None and (entry.cost_usd is None or bool(entry.estimated))
+    return ModelUsage(**{**asdict(entry), "model": named, "cost_usd": cost, "estimated": estimated})
 
 
 def _total_cost(usages: Sequence[ModelUsage]) -> float | None:

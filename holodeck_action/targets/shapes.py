@@ -1,23 +1,37 @@
-"""Shapes (types) of JSON values. A shape checks values from targets, and has a matching JSON Schema."""
+"""Reads JSON values from targets by their types (`Struct`s of msgspec), and writes the JSON Schema of a type."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from functools import cache
+from typing import Annotated, Any, NoReturn, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct, ValidationError, inspect
 
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.facts import LARGEST
 from holodeck_action.text.json_values import kind_of, unknown_key_clause
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import line_or_length, replace_surrogates
 
 Schema = dict[str, Any]
+T = TypeVar("T", bound=Struct)
+
+
+def about(description: str) -> Meta:
+    """Return the description of an entry, for the JSON Schema."""
+    return Meta(description=description)
+
+
+Name = Annotated[str, Meta(min_length=1)]
+WholeNumber = Annotated[int, Meta(ge=0, le=LARGEST)]
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Amount = Annotated[float, Meta(ge=0, le=LARGEST)]
 
 _MAX_DEPTH = 100
-"""Maximum nesting of free-form values, far below the limits of JSON libraries."""
+"""Maximum nesting of a value, far below the limits of JSON libraries."""
 
 _MAX_INTEGER_BITS = 10_000
 """Maximum bits of an integer, about 3,000 digits; Python does not convert much longer integers to strings."""
@@ -65,7 +79,9 @@ class Reader:
                 return int(value)
             case float():
                 self._count(1, path)
-                return read_finite(value, path)
+                if not math.isfinite(value):
+                    refuse(path, "must be a finite number")
+                return float(value)
             case Mapping():
                 self._count(1, path)
                 return {
@@ -89,315 +105,130 @@ class Reader:
             )
 
 
-class Shape:
-    """The shape of a JSON value, like a type with limits."""
-
-    def read(self, value: object, path: str, reader: Reader) -> Any:
-        """Check a value, and return it as a plain JSON value.
-
-        Args:
-            value: value to check.
-            path: name of the value in messages.
-            reader: converts values, and limits the size of the whole reply.
-
-        Raises:
-            AgentError: `bad_reply` with the path of the invalid part, or `too_large`.
-        """
-        raise NotImplementedError
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        raise NotImplementedError
-
-    def strip_unknown(self, value: object) -> object:
-        """Return a copy of the value without object keys that the shape does not declare."""
-        return value
-
-
-class Text(Shape, Struct, frozen=True):
-    """The shape of a string.
-
-    Attributes:
-        not_empty: whether an empty string is refused.
-        accept_integer: whether an integer is accepted too, and converted to a string.
-    """
-
-    not_empty: bool = False
-    accept_integer: bool = False
-
-    def read(self, value: object, path: str, reader: Reader) -> str:
-        """Check a string and return it."""
-        if self.accept_integer and isinstance(value, int) and not isinstance(value, bool):
-            value = str(reader.json(value, path))
-        text = reader.text(value, path)
-        if self.not_empty and not text:
-            refuse(path, "must not be empty")
-        return text
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        found: Schema = {"type": ["string", "integer"] if self.accept_integer else "string"}
-        return {**found, "minLength": 1} if self.not_empty else found
-
-
-class Choice(Shape, Struct, frozen=True):
-    """The shape of a string that must be one of `options`."""
-
-    options: tuple[str, ...]
-
-    def read(self, value: object, path: str, reader: Reader) -> str:
-        """Check a string and return it."""
-        word = reader.text(value, path)
-        if word not in self.options:
-            refuse(path, f"must be {' or '.join(self.options)}, not {line_or_length(word, _MAX_KEY_SHOWN)}")
-        return word
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"enum": list(self.options)}
-
-
-class Number(Shape, Struct, frozen=True):
-    """The shape of a finite number of at least `minimum`."""
-
-    minimum: float = -LARGEST
-
-    def read(self, value: object, path: str, reader: Reader) -> float:
-        """Return the number."""
-        number = read_finite(value, path)
-        if not self.minimum <= number <= LARGEST:
-            refuse(path, f"must be from {self.minimum:.0f} to {LARGEST}")
-        return number
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"type": "number", "minimum": self.minimum, "maximum": LARGEST}
-
-
-class WholeNumber(Shape):
-    """The shape of an integer that is not negative."""
-
-    def read(self, value: object, path: str, reader: Reader) -> int:
-        """Return the number."""
-        if isinstance(value, bool) or not isinstance(value, int):
-            refuse_type(path, "a whole number", value)
-        if not 0 <= value <= LARGEST:
-            refuse(path, f"must be from 0 to {LARGEST}")
-        return value
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"type": "integer", "minimum": 0, "maximum": LARGEST}
-
-
-class Boolean(Shape):
-    """The shape of true or false."""
-
-    def read(self, value: object, path: str, reader: Reader) -> bool:
-        """Return the value."""
-        return value if isinstance(value, bool) else refuse_type(path, "true or false", value)
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"type": "boolean"}
-
-
-class Json(Shape):
-    """The shape of any JSON value."""
-
-    def read(self, value: object, path: str, reader: Reader) -> Any:
-        """Return the value."""
-        return reader.json(value, path)
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {}
-
-
-class JsonObject(Shape):
-    """The shape of any JSON object."""
-
-    def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
-        """Check an object and return it."""
-        if not isinstance(value, Mapping):
-            refuse_type(path, "an object", value)
-        found: dict[str, Any] = reader.json(value, path)
-        return found
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"type": "object"}
-
-
-class TextOrJson(Shape):
-    """The shape of a string, an object or a list; objects and lists are converted to JSON strings."""
-
-    def read(self, value: object, path: str, reader: Reader) -> str:
-        """Return the string, or the JSON of the object or list."""
-        if isinstance(value, str):
-            return reader.text(value, path)
-        if isinstance(value, Mapping | list | tuple):
-            return json.dumps(reader.json(value, path), ensure_ascii=False)
-        return refuse_type(path, "text, an object or a list", value)
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"type": ["string", "object", "array"]}
-
-
-class ListOf(Shape, Struct, frozen=True):
-    """The shape of a list, all items of which have the shape `item`.
-
-    If `accept_single` is set, an object is accepted too, as a list of one item.
-    """
-
-    item: Shape
-    accept_single: bool = False
-
-    def read(self, value: object, path: str, reader: Reader) -> list[Any]:
-        """Check a list and return its items."""
-        if self.accept_single and isinstance(value, Mapping):
-            return [self.item.read(value, path, reader)]
-        if not isinstance(value, list | tuple):
-            refuse_type(path, "an object or a list of them" if self.accept_single else "a list", value)
-        return [self.item.read(item, f"{path}[{index}]", reader) for index, item in enumerate(value)]
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        many = {"type": "array", "items": self.item.schema()}
-        return {"anyOf": [self.item.schema(), many]} if self.accept_single else many
-
-    def strip_unknown(self, value: object) -> object:
-        """Return a copy of the items without object keys that their shape does not declare."""
-        return (
-            [self.item.strip_unknown(item) for item in value]
-            if isinstance(value, list)
-            else self.item.strip_unknown(value)
-        )
-
-
-class ObjectOrText(Shape, Struct, frozen=True):
-    """The shape of an object. A string is accepted too, and becomes an object with the single entry `key`."""
-
-    item: Object
-    key: str
-
-    def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
-        """Check an object and return it."""
-        return self.item.read({self.key: value} if isinstance(value, str) else value, path, reader)
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {"anyOf": [self.item.fields[self.key].shape.schema(), self.item.schema()]}
-
-    def strip_unknown(self, value: object) -> object:
-        """Return a copy of the object without keys that the shape does not declare."""
-        return self.item.strip_unknown(value)
-
-
-class Field(Struct, frozen=True):
-    """The shape and description of an entry in an object. An entry that is not `required` may be null or missing."""
-
-    shape: Shape
-    description: str
-    required: bool = False
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the entry."""
-        found = self.shape.schema()
-        if not self.required and found:
-            found = {"anyOf": [found, {"type": "null"}]}
-        return {"description": self.description, **found}
-
-
-class Object(Shape, Struct, frozen=True):
-    """The shape of an object with the given entries; if `accept_other_keys` is set, other keys are accepted too."""
-
-    fields: Mapping[str, Field]
-    accept_other_keys: bool = False
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The names of the entries."""
-        return tuple(self.fields)
-
-    @property
-    def required(self) -> list[str]:
-        """The names of the entries that must be given."""
-        return [key for key, field in self.fields.items() if field.required]
-
-    def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
-        """Check an object and return its entries; missing entries are None."""
-        if not isinstance(value, Mapping):
-            refuse_type(path, "an object", value)
-        return self.entries(value, path, f"{path}.", reader)
-
-    def entries(self, value: Mapping[Any, Any], path: str, prefix: str, reader: Reader) -> dict[str, Any]:
-        """Check the entries of a mapping, and return them; missing entries are None.
-
-        Args:
-            value: the mapping.
-            path: name of the mapping in messages.
-            prefix: start of the names of its entries in messages, such as `usage.`.
-            reader: converts values, and limits the size of the whole reply.
-        """
-        found: dict[str, Any] = {}
-        if self.accept_other_keys:
-            found = reader.json({key: value[key] for key in value if key not in self.fields}, path)
-        else:
-            check_keys(value, self.keys, path, f"{path}: " if prefix else "")
-        for key, field in self.fields.items():
-            given = value.get(key)
-            wanted = given is not None or field.required
-            found[key] = field.shape.read(given, f"{prefix}{key}", reader) if wanted else None
-        return found
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the shape."""
-        return {
-            "type": "object",
-            "properties": {key: field.schema() for key, field in self.fields.items()},
-            **({"required": self.required} if self.required else {}),
-            **({} if self.accept_other_keys else {"additionalProperties": False}),
-        }
-
-    def strip_unknown(self, value: object) -> object:
-        """Return a copy of the object without keys that the shape does not declare."""
-        if not isinstance(value, Mapping):
-            return value
-        kept = value if self.accept_other_keys else {key: value[key] for key in self.fields if key in value}
-        return {
-            key: self.fields[key].shape.strip_unknown(item) if key in self.fields else item
-            for key, item in kept.items()
-        }
-
-
-def check_keys(value: Mapping[Any, Any], allowed: Sequence[str], path: str, place: str) -> None:
-    """Check that all keys are allowed.
+_STEP = lazy_pattern(r"\.(\w+)|\[(\d+)\]")
+_WORDS: Mapping[type[inspect.Type], str] = {
+    inspect.StrType: "text",
+    inspect.LiteralType: "text",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+    inspect.DictType: "an object",
+    inspect.StructType: "an object",
+    inspect.TypedDictType: "an object",
+    inspect.ListType: "a list",
+}
+
+
+def convert_entries(entries: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the value of a type with the given entries, which are plain JSON values with known keys.
 
     Raises:
-        AgentError: `bad_reply`; the message begins with `place`.
+        AgentError: `bad_reply` with the path of the invalid part.
     """
-    for key in value:
-        if key not in allowed:
-            raise AgentError(f"{place}{unknown_key_clause(key, allowed)}", "bad_reply", {"field": path})
-
-
-def read_finite(value: object, path: str) -> float:
-    """Return a number as a float.
-
-    Raises:
-        AgentError: `bad_reply`: the value is not a number, or is not finite.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        refuse_type(path, "a number", value)
     try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        refuse(path, "must be a finite number")
-    return number
+        return msgspec.convert(entries, kind)
+    except ValidationError as error:
+        raise _explain(str(error), entries, inspect.type_info(kind)) from None
+
+
+def check_keys(value: Mapping[Any, Any], allowed: Sequence[str]) -> None:
+    """Check the keys of a whole reply.
+
+    Raises:
+        AgentError: `bad_reply`: a key is unknown.
+    """
+    if any(key not in allowed for key in value):
+        raise _unknown_key(value, allowed, "")
+
+
+def schema_of(kind: type[Struct]) -> Schema:
+    """Return the JSON Schema of a type."""
+    whole = msgspec.json.schema(kind)
+    definitions = whole["$defs"]
+    root = definitions.pop(kind.__name__)
+    return {**root, **({"$defs": definitions} if definitions else {})}
+
+
+@cache
+def listed_fields(kind: type[Struct], name: str) -> Mapping[str, bool]:
+    """Return the entries of the objects in the list `name` of a type, and whether each is required; empty if `name` is not
+    a list of objects.
+    """
+    lists = [each for each in _options(_field(inspect.type_info(kind), name)) if isinstance(each, inspect.ListType)]
+    return {field.name: field.required for each in lists for field in _fields(each.item_type)}
+
+
+def without_unknown(value: object, kind: type[Struct]) -> object:
+    """Return a copy of an object without the keys that its type, or that of the objects in its lists, lacks."""
+    if not isinstance(value, Mapping):
+        return value
+
+    def clean(name: str, item: object) -> object:
+        known = listed_fields(kind, name)
+        if isinstance(item, list) and known:
+            return [clean(name, each) for each in item]
+        return {key: item[key] for key in item if key in known} if isinstance(item, Mapping) and known else item
+
+    return {key: clean(key, item) for key, item in value.items() if key in kind.__struct_fields__}
+
+
+def _options(described: inspect.Type) -> list[inspect.Type]:
+    """Return the types that a value may have, without null."""
+    match described:
+        case inspect.Metadata(type=inner):
+            return _options(inner)
+        case inspect.UnionType(types=types):
+            return [option for each in types for option in _options(each)]
+        case inspect.NoneType():
+            return []
+    return [described]
+
+
+def _fields(described: inspect.Type) -> tuple[inspect.Field, ...]:
+    return next((each.fields for each in _options(described) if hasattr(each, "fields")), ())
+
+
+def _field(described: inspect.Type, name: str) -> inspect.Type:
+    return next(field.type for field in _fields(described) if field.name == name)
+
+
+def _explain(problem: str, value: Any, described: inspect.Type) -> AgentError:
+    """Return the error for a problem of the library, which ends with its place below `$`."""
+    path = ""
+    # The place comes last: a key that the problem quotes may contain anything.
+    for key, index in _STEP.findall(problem.rpartition(" - at `$")[2]):
+        if key:
+            path, value, described = f"{path}.{key}".lstrip("."), value[key], _field(described, key)
+        else:
+            lists = (each for each in _options(described) if isinstance(each, inspect.ListType))
+            path, value, described = f"{path}[{index}]", value[int(index)], next(lists).item_type
+    if "unknown field" in problem:
+        return _unknown_key(value, [field.name for field in _fields(described)], path)
+    if "missing required" in problem:
+        lacking = next(field for field in _fields(described) if field.required and field.name not in value)
+        path, value, described = f"{path}.{lacking.name}".lstrip("."), None, lacking.type
+    return AgentError(f"{path} {_clause(problem, value, _options(described))}", "bad_reply", {"field": path})
+
+
+def _unknown_key(value: Mapping[Any, Any], allowed: Sequence[str], path: str) -> AgentError:
+    clause = unknown_key_clause(next(key for key in value if key not in allowed), allowed)
+    return AgentError(f"{path}: {clause}" if path else clause, "bad_reply", {"field": path or "the reply"})
+
+
+def _clause(problem: str, value: Any, options: list[inspect.Type]) -> str:
+    """Return the clause of a message about an invalid value: the expected type or bounds."""
+    if value is None or ", got `" in problem:
+        *more, last = (_WORDS[type(each)] for each in options)
+        return f"must be {' or '.join(filter(None, [', '.join(more), last]))}, not {kind_of(value)}"
+    if "enum value" in problem:
+        words = [word for each in options if isinstance(each, inspect.LiteralType) for word in each.values]
+        return f"must be {' or '.join(map(str, words))}, not {line_or_length(str(value), _MAX_KEY_SHOWN)}"
+    if "of length" in problem:
+        return "must not be empty"
+    if "out of range" in problem:
+        return "must be a finite number"
+    bounds = next(each for each in options if isinstance(each, inspect.IntType | inspect.FloatType))
+    return f"must be from {bounds.ge:.0f} to {bounds.le:.0f}"
 
 
 def child_path(path: str, key: object) -> str:

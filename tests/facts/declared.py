@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from holodeck_action.metrics.retrieval import RetrievalName
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GATES, Gates
-from holodeck_action.targets.reply import REPLY
-from holodeck_action.targets.shapes import ListOf, Object
+from holodeck_action.targets.reply import REPLY_KEYS, ReplyEntries
+from holodeck_action.targets.shapes import listed_fields
 
 NO_FACTS = {"response", "error", "messages", "metadata", "model", "finish_reason"}
 """Keys of a reply that no gate and no metric without a judge looks at, and the answer itself."""
@@ -36,13 +36,11 @@ GRADERS = "def counts(ctx):\n    return len(ctx.tool_invocations) < 2\n"
 
 def facts() -> Iterator[tuple[str, ...]]:
     """Yield the path of every fact that a reply tells."""
-    for name, field in REPLY.fields.items():
+    for name in REPLY_KEYS:
         if name in NO_FACTS:
             continue
         yield (name,)
-        item = field.shape.item if isinstance(field.shape, ListOf) else None
-        if isinstance(item, Object):
-            yield from ((name, key) for key in item.fields if key not in NEVER_UNKNOWN)
+        yield from ((name, key) for key in listed_fields(ReplyEntries, name) if key not in NEVER_UNKNOWN)
 
 
 def without(reply: Mapping[str, Any], fact: tuple[str, ...]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from holodeck_action.decide.loosened_gate import ON_LOOSENED
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import Gates
-from holodeck_action.targets.reply import REPLY
+from holodeck_action.targets.reply import REPLY_KEYS
 from tests.commands.project import Project
 from tests.facts.declared import NO_FACTS
 from tests.tables import walk
@@ -95,8 +95,8 @@ def readers(before: str) -> dict[str, frozenset[str]]:
     """Return what the rows of each fact name besides facts."""
     found: dict[str, frozenset[str]] = {}
     for first, *_ in rows(before):
-        for fact in first & REPLY.fields.keys():
-            found[fact] = found.get(fact, frozenset()) | (first - REPLY.fields.keys())
+        for fact in first & {*REPLY_KEYS}:
+            found[fact] = found.get(fact, frozenset()) | (first - {*REPLY_KEYS})
     return found
 
 
@@ -104,8 +104,8 @@ METRIC_FACTS, GATES_OF = readers("fact, and what reads it"), readers("gate, and 
 
 
 def test_every_fact_gate_and_metric_has_its_row() -> None:
-    assert METRIC_FACTS.keys() | GATES_OF.keys() == REPLY.fields.keys() - NO_FACTS
-    gates = {gate for cells in rows("gate, and the facts it reads") for gate in cells[0]} - REPLY.fields.keys()
+    assert METRIC_FACTS.keys() | GATES_OF.keys() == {*REPLY_KEYS} - NO_FACTS
+    gates = {gate for cells in rows("gate, and the facts it reads") for gate in cells[0]} - {*REPLY_KEYS}
     declared = {"metrics.NAME" if name == "metrics" else name for name in Gates.model_fields}
     assert gates == declared | {MAX_REGRESSIONS, ON_REGRESSED, ON_INCONCLUSIVE, ON_LOOSENED}
 
@@ -192,7 +192,7 @@ def _gate(name: str) -> str:
     return "metrics.NAME" if name.startswith("metrics.") else name
 
 
-@pytest.mark.parametrize("fact", sorted(REPLY.fields.keys() - NO_FACTS))
+@pytest.mark.parametrize("fact", sorted({*REPLY_KEYS} - NO_FACTS))
 def test_without_a_fact_just_its_gates_and_metrics_are_open(project: Project, fact: str) -> None:
     answer = {key: value for key, value in FULL.items() if key != fact}
     if fact == "retrieval_context":

@@ -240,7 +240,7 @@ BAD: list[tuple[Any, str]] = [
     ({"response": "a", "model": ""}, "model must not be empty"),
     ({"response": "a", "metadata": []}, "metadata must be an object, not a list"),
     ({"response": "a", "messages": [{"content": "b"}]}, "messages[0].role must be text, not null"),
-    ({"response": "a", "usage": 3}, "usage must be an object or a list of them, not a number"),
+    ({"response": "a", "usage": 3}, "usage must be an object or a list, not a number"),
     ({"response": "a", "usage": {"prompt_tokens": -5}}, "usage.prompt_tokens must be from 0 to 9007199254740992"),
     ({"response": "a", "usage": [{}, {"tokens": 1}]}, "usage[1]: unknown key `tokens` (did you mean `prompt_tokens`?)"),
     ({"error": {"kind": "fate", "message": "b"}}, "error.kind must be agent or infrastructure, not fate"),

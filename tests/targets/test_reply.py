@@ -125,7 +125,7 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
         ({"response": None}, "response", "response must be text, an object or a list, not null"),
         ({"response": 42}, "response", "response must be text, an object or a list, not a number"),
         ({"response": True}, "response", "response must be text, an object or a list, not true or false"),
-        ({"response": b"a"}, "response", "response must be text, an object or a list, not a value of type bytes"),
+        ({"response": b"a"}, "response", "response must be a JSON value, not a value of type bytes"),
         ({"respons": "a"}, "the reply", "unknown key `respons` (did you mean `response`?)"),
         (
             {"response": "a", "cost": 1},
@@ -210,12 +210,12 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
         (
             {"response": "a", "retrieved_chunks": [{"text": "t"}]},
             "retrieved_chunks[0].id",
-            "retrieved_chunks[0].id must be text, not null",
+            "retrieved_chunks[0].id must be text or a whole number, not null",
         ),
         (
             {"response": "a", "retrieved_chunks": [{"id": True}]},
             "retrieved_chunks[0].id",
-            "retrieved_chunks[0].id must be text, not true or false",
+            "retrieved_chunks[0].id must be text or a whole number, not true or false",
         ),
         (
             {"response": "a", "retrieved_chunks": [{"id": "a", "score": 10**400}]},

@@ -9,8 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holodeck_action.record.agent_errors import AgentError
-from holodeck_action.targets.reply import REPLY, is_cut_off
-from holodeck_action.targets.shapes import ListOf, Object
+from holodeck_action.targets.reply import ReplyEntries, is_cut_off
+from holodeck_action.targets.shapes import listed_fields
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.code_errors import MAX_SENT_CHARS
@@ -129,8 +129,7 @@ class ObjectPaths:
         self._name = name
         self._paths = {key: _environment().compile(path) for key, path in paths.items() if key != "each"}
         self._are_listed = "each" in paths
-        shape = REPLY.fields[name].shape
-        self._required = shape.item.required if isinstance(shape, ListOf) and isinstance(shape.item, Object) else ()
+        self._required = {key for key, required in listed_fields(ReplyEntries, name).items() if required}
 
     def read_all(self, found: Iterable[Any]) -> list[Any]:
         """Return the entry's object for each object of the service. The body itself, where no path matches, gives none.
