@@ -13,7 +13,9 @@ import jsonschema
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.suite.model.providers import ProviderEnum
+from scripts.build_conformance import documents, samples
 from tests.commands.project import Project
+from tests.conformance.samples import Site, reply, run
 from tests.extensions.gllm.gllm import GOOD, SUMMED
 from tests.extensions.honeyhive.test_export import EQUALITY, F1, LENGTH, compared
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
@@ -62,6 +64,7 @@ class Lab:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
         self._stack = stack
+        self._played: dict[tuple[str, str, int], dict[str, Any]] = {}
 
     def _project(self, name: str) -> Project:
         (self._folder / name).mkdir()
@@ -134,6 +137,24 @@ class Lab:
         project = self._project("after")
         compared(project, set(range(10)), set())
         return exported(project)
+
+    @cached_property
+    def readers(self) -> FakeModels:
+        """The models of the samples."""
+        return self._stack.enter_context(serve_models(answer=reply, keys=None))
+
+    def reader(self) -> DeepEvalModelConfig:
+        """A configuration of the models of the samples."""
+        return DeepEvalModelConfig(endpoint=self.readers.ollama_url)
+
+    def sample(self, document: str, heading: str, at: int) -> dict[str, Any]:
+        """What happens in a sample of a document: the one at a place, from 0, below a heading."""
+        if (document, heading, at) not in self._played:
+            found = [sample for sample in samples() if (sample.document, sample.heading) == (document, heading)]
+            project = self._project(f"sample {len(self._played)}")
+            site = Site(project, self.readers, documents()[document].modules)
+            self._played[document, heading, at] = run(found[at], site)[1]
+        return self._played[document, heading, at]
 
     def valid(self, schema: str, *path: str | int, without: str = "", **changes: Any) -> bool:
         """Whether the part of the export with a schema stays valid when what is at a path loses or changes fields."""

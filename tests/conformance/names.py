@@ -19,8 +19,9 @@ from typing import Any
 from pydantic import BaseModel
 
 import holodeck_action.compat
+from scripts.build_conformance import documents
 from tests.conformance.lab import Lab
-from tests.extensions.gllm.gllm import ANSWER
+from tests.extensions.gllm.gllm import ANSWER, ITEM
 
 assert holodeck_action.compat
 PRODUCT = str(Path(holodeck_action.compat.__file__).parent)
@@ -31,12 +32,13 @@ AZURE = {
     "deployment_name": "judge",
     "api_key": "key",
 }
-DATA = {
-    **ANSWER,
-    "retrieved_context": ["one [a]", "two [a]"],
-    "agent_trajectory": ["search"],
-    "expected_agent_trajectory": ["search"],
+INPUTS = {
+    "input": "What are the store hours?",
+    "actual_output": "Store is open 24/7.",
+    "expected_output": "Mon-Fri. 9am-5pm. By phone.",
+    "retrieval_context": ["Store hours: Mon-Fri 9am-5pm", "Company founded in 2020"],
 }
+"""What a judged metric is tried with."""
 
 
 class Names(dict[str, Any]):
@@ -74,7 +76,7 @@ def evaluate(expression: str, names: Names) -> Any:
     before = sys.getprofile()
     sys.setprofile(notice)
     try:
-        value = eval(expression, {}, names)
+        value = eval(expression, names)
     finally:
         sys.setprofile(before)
     names.touched |= str(getattr(value, "__module__", "")).startswith(holodeck_action.__name__)
@@ -87,6 +89,10 @@ def arguments(kind: Any) -> list[tuple[Any, ...]]:
     return [(each.name,) if each.default is each.empty else (each.name, each.default) for each in parameters]
 
 
+def evaluate_inputs(evaluator: Any, **inputs: Any) -> Any:
+    return asyncio.run(evaluator.evaluate(**inputs))
+
+
 def result_of(evaluator: Any, data: Any) -> Any:
     return asyncio.run(evaluator.evaluate(data))
 
@@ -94,13 +100,14 @@ def result_of(evaluator: Any, data: Any) -> Any:
 HOLODECK = "holodeck.lib.evaluators"
 
 
-def names_for(modules: Sequence[str], lab: Lab) -> Names:
-    """The names of a document whose own are in `modules`."""
+def names_for(document: str, lab: Lab) -> Names:
+    """The names that the rows of a document use."""
+    modules = documents()[document].modules
 
     def graded(kind: Any, models: Any) -> list[str]:
         """The models that are asked for one evaluation, sorted."""
         before = len(lab.presets.requests)
-        result_of(kind(models), DATA)
+        result_of(kind(models), ITEM)
         return sorted(request.model for request in lab.presets.requests[before:])
 
     def score(evaluator: Any, response: str, ground_truth: str) -> Any:
@@ -125,8 +132,9 @@ def names_for(modules: Sequence[str], lab: Lab) -> Names:
         "graded": graded,
         "valid": lab.valid,
         "evaluated": result_of,
+        "evaluate_value": result_of,
         "answer": ANSWER,
-        "data": DATA,
+        "data": ITEM,
         "found": {"retrieved_chunks": {"chunk1": 0.9, "chunk2": 0.8}, "ground_truth_chunk_ids": ["chunk1"]},
         "date": datetime.fromisoformat,
         "matches": re.fullmatch,
@@ -134,11 +142,17 @@ def names_for(modules: Sequence[str], lab: Lab) -> Names:
         "iscoroutinefunction": inspect.iscoroutinefunction,
         "BaseModel": BaseModel,
         "Enum": Enum,
+        "judged": lambda kind, **options: evaluate_inputs(kind(lab.reader(), **options), **INPUTS),
+        "evaluate": evaluate_inputs,
     }
     runs = {
         "azure": model_config,
         "judge": lambda: documented("DeepEvalModelConfig", [f"{HOLODECK}.deepeval"])(),
         "model": lab.judge,
+        "sample": lambda: lambda heading, at=0: lab.sample(document, heading, at),
+        "api_sample": lambda: lambda heading, at=0: lab.sample("holodeck-evaluation-api", heading, at),
+        "reader": lab.reader,
+        "MyEvaluator": lambda: lab.sample("holodeck-evaluation-api", "BaseEvaluator", 0)["MyEvaluator"],
         "other": lambda: lab.judge("other"),
         "bleu": lambda: documented("BLEUEvaluator", [f"{HOLODECK}.nlp_metrics"])(threshold=0.5),
         "own": lambda: type("Own", (documented("MetricsAggregator", modules),), {})(),

@@ -8,6 +8,7 @@ import builtins
 import importlib
 import inspect
 import io
+import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -15,11 +16,14 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from holodeck_action.record.result_files import read_record
+from scripts.build_conformance import Sample, samples
 from tests.commands.project import Project
-from tests.conformance.names import DATA
 from tests.extensions.azure.azure_judge import metric_of, verdict
 from tests.extensions.deepeval.test_documented import judge
+from tests.extensions.gllm.gllm import ITEM
 from tests.llm.models import FakeModels, Reply, Request
 
 AZURE = re.compile(r"https://\w[\w-]*\.openai\.azure\.com/")
@@ -27,7 +31,7 @@ OLLAMA = "http://localhost:11434"
 COMPAT = "import holodeck_action.compat"
 STAND_INS = {
     "SomeDeepEvalMetric": "from deepeval.metrics import AnswerRelevancyMetric as SomeDeepEvalMetric",
-    "data": f"data = {DATA!r}",
+    "data": f"data = {ITEM!r}",
 }
 """Lines that define what a document leaves to its reader."""
 ANSWERS = {
@@ -63,8 +67,10 @@ def reply(request: Request) -> Reply:
         return judge(request)
 
 
-def run_python(code: str, site: Site) -> str:
-    """Return the lines that were added to a script, what it printed, and what it defined last, or its error."""
+def run_python(code: str, site: Site) -> tuple[str, dict[str, Any]]:
+    """Return the lines that were added to a script, what it printed, and what it defined last or its error; and its
+    variables.
+    """
     added = [COMPAT, *definitions(code, site.modules)]
     azure = AZURE.search(code)
     local = AZURE.sub(site.models.azure_url, code).replace(OLLAMA, site.models.ollama_url)
@@ -86,7 +92,7 @@ def run_python(code: str, site: Site) -> str:
     happened = happened.replace(site.models.azure_url, azure[0] if azure else "").replace(
         site.models.ollama_url, OLLAMA
     )
-    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+", "(now)", happened)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+", "(now)", happened), {**variables, "notices": notices}
 
 
 async def execute(source: str, variables: dict[str, Any]) -> None:
@@ -101,6 +107,7 @@ def definitions(code: str, modules: Sequence[str]) -> list[str]:
     nodes = [*ast.walk(ast.parse(code))]
     names = [node for node in nodes if isinstance(node, ast.Name)]
     known = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {*dir(builtins)}
+    known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     known |= {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
     lines = []
     for name in dict.fromkeys(node.id for node in names if node.id not in known):
@@ -133,17 +140,39 @@ def shown(value: Any) -> str:
             return repr(value)
 
 
-def run_yaml(code: str, site: Site, files: dict[str, str]) -> str:
-    """Return the lines that were added to a suite, the files that it names, what `run` printed, and its exit code."""
+def run_yaml(code: str, site: Site, files: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the lines that were added to a suite, the files that it names, what `run` printed, and its exit code; and
+    the code, the errors, and the evaluations by case and metric.
+    """
     text = f"evaluations:\n  metrics:\n{indent(code, '    ')}" if code.startswith("- ") else code
     text = ("" if text.startswith("name:") else AGENT) + text + "\n" + ("" if "test_cases" in text else CASES)
     needed = {name: file for name, file in files.items() if name in text or Path(name).stem in text}
     for name, file in {**needed, "agent.yaml": text}.items():
         site.project.write(name, file)
-    environ = {"OPENAI_BASE_URL": site.models.openai_url, "OLLAMA_BASE_URL": site.models.ollama_url}
-    done = site.project.run("run", "-o", "out", OPENAI_API_KEY="sk-...", **environ)
+    done = site.project.run("run", "-o", "out", OPENAI_API_KEY="sk-...")
     added = [line for line in text.splitlines() if line.strip() not in code]
     added += [f"# {name} beside it" for name in needed]
     # What a run paid depends on requests that were sent again.
     printed = [line.rstrip() for line in done.stdout.splitlines() if not re.match(r"\d+ model calls?\b", line)]
-    return "\n".join([*(f"+ {line}" for line in added), *printed, *done.errors, f"exit code {int(done.code)}"])
+    happened = [*(f"+ {line}" for line in added), *printed, *done.errors, f"exit code {int(done.code)}"]
+    results = site.project.out / "results.json"
+    cases = read_record(results).cases if results.exists() else ()
+    found = {
+        case.name: {each.evaluator_name: each for turn in case.trials[0].turns for each in turn.evaluations}
+        for case in cases
+    }
+    return "\n".join(happened), {"code": int(done.code), "errors": done.errors, "evaluations": found}
+
+
+def run(sample: Sample, site: Site) -> tuple[str, dict[str, Any]]:
+    """Run a sample; return what happened as the pages show it, and as values, with all requests to models."""
+    others = {other.code.split("\n")[0][2:]: other.code for other in samples()}
+    graders = {name: code for name, code in others.items() if name.startswith("graders/")}
+    places = {"OPENAI_BASE_URL": site.models.openai_url, "OLLAMA_BASE_URL": site.models.ollama_url}
+    before = len(site.models.requests)
+    with patch.dict(os.environ, places):
+        if sample.language == "python":
+            happened, values = run_python(sample.code, site)
+        else:
+            happened, values = run_yaml(sample.code, site, {**graders, "data/convfinqa_subset.yaml": CASES})
+    return happened, {**values, "requests": site.models.requests[before:]}

@@ -54,19 +54,12 @@ def test_no_sample_is_left_out() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("sample", ALL, ids=lambda sample: f"{sample.document}-{sample.heading}")
-def test_a_sample_happens_as_shown(sample: Sample, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Imported late: what they import is deleted where the core is tested alone.
-    from tests.conformance import samples as running
+def test_a_sample_happens_as_shown(sample: Sample, project: Project) -> None:
+    # Imported late: what it imports is deleted where the core is tested alone.
+    from tests.conformance.samples import Site, reply, run
 
-    graders = {other.code.split("\n")[0][2:]: other.code for other in ALL if other.code.startswith("# graders/")}
-    with serve_models(answer=running.reply, keys=None) as models:
-        monkeypatch.setenv("OPENAI_BASE_URL", models.openai_url)
-        monkeypatch.setenv("OLLAMA_BASE_URL", models.ollama_url)
-        site = running.Site(project, models, documents()[sample.document].modules)
-        if sample.language == "python":
-            happened = running.run_python(sample.code, site)
-        else:
-            happened = running.run_yaml(sample.code, site, {**graders, "data/convfinqa_subset.yaml": running.CASES})
+    with serve_models(answer=reply, keys=None) as models:
+        happened, _ = run(sample, Site(project, models, documents()[sample.document].modules))
     if "UPDATE_GOLDEN" in os.environ:
         update(sample, happened)
     else:

@@ -18,6 +18,12 @@ assert holodeck_action.compat
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
 SUMMED = {"coherence": 3, "consistency": 3, "fluency": 2, "relevance": 3}
 ANSWER = {"input": "Where [a]?", "actual_output": "Here [a].", "expected_output": "Here [a]."}
+ITEM = {
+    **ANSWER,
+    "retrieved_context": ["one [a]", "two [a]"],
+    "agent_trajectory": ["search"],
+    "expected_agent_trajectory": ["search"],
+}
 
 
 @pytest.fixture
