@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import ValidationError, convert
 
-from holodeck_action.extensions.results import deepeval_runs, harbor, inspect_logs, junit, plugin_eval, promptfoo
+from holodeck_action.extensions.results import deepeval_runs, harbor, inspect_logs, junit, plugin_eval, promptfoo, vally
 from holodeck_action.extensions.results.stored import FormatError, StoredResults
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_rest
 from holodeck_action.text.given_paths import GivenPath
@@ -108,6 +108,11 @@ FORMATS: tuple[Format, ...] = (
         lambda value, how: deepeval_runs.read_document(
             convert(value, deepeval_runs.Document), how.file, how.pass_marks
         ),
+    ),
+    Format(
+        "Vally",
+        _first_has("status", "gradeResult", "trajectory"),
+        lambda value, how: vally.read_lines(_lines(value), how.file, how.pass_marks),
     ),
     Format(
         "Harbor",

@@ -107,7 +107,7 @@ class _Files:
 
     def _tests(self, document: Document, test: Mapping[str, Any]) -> Iterator[_Place]:
         root = document.root
-        listed = root.get("tests") if isinstance(root, MarkedMap) else root
+        listed = root.get("tests", root.get("stimuli")) if isinstance(root, MarkedMap) else root
         items = listed if isinstance(listed, MarkedList) else MarkedList()
         for text in (listed, *items) if isinstance(root, MarkedMap) else ():
             if isinstance(text, str) and text.startswith(_REFERENCE):
@@ -136,8 +136,10 @@ class _Files:
 
 
 def _is_test(item: MarkedMap, test: Mapping[str, Any]) -> bool:
-    """Return whether a test of promptfoo's configuration became a given test; defaults add variables, and a list of
-    values makes a test of each."""
+    """Return whether a test of promptfoo's configuration became a given test, or whether a stimulus of Vally is a given
+    one. Defaults add variables to a test, and a list of values makes a test of each."""
+    if "name" in test:
+        return bool(item.get("name") == test["name"])
     given, written = test.get("vars") or {}, item.get("vars") or {}
     if item.get("description") != test.get("description") or not isinstance(written, dict):
         return False

@@ -85,7 +85,7 @@ class Definition(Struct, frozen=True):
     Attributes:
         files: patterns of files, relative to the current folder.
         function: the Python function that defines the case; empty if none does.
-        test: the test of promptfoo's configuration; None if the case is the whole file.
+        test: the test of promptfoo's configuration, or the name of Vally's stimulus; None if the case is a whole file.
     """
 
     files: tuple[str, ...]

@@ -23,9 +23,11 @@ SAMPLES = {
     "DeepEval": "deepeval/every.json",
     "Harbor": "harbor/*/result.json",
     "ATIF": "harbor/hello__1/agent/trajectory.json",
+    "Vally": "vally/results.jsonl",
     "JUnit XML": "junit/pytest.xml",
 }
-"""Files of each format, written by the program itself; by the models of its package for Harbor and ATIF."""
+"""Files of each format, written by the program itself. The models of its package made those of Harbor and ATIF; that of
+Vally is written by hand (`SOURCE.txt`)."""
 PAGE = Path(__file__).parents[3] / "docs" / "results-of-others.md"
 BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->"
 
@@ -90,6 +92,13 @@ OUTCOMES = {
     "plugin-eval/aggregate-result.json": {"evals/err": "error", "evals/hang": "error", "evals/second": "skipped"},
     # For DeepEval the metric that raised an error failed.
     "deepeval/run.json": {"hi": "passed", "hola": "failed", "boom": "error"},
+    # A threshold lets one trial of "explains" pass there; the score of an error is 0.
+    "vally/results.jsonl": {
+        "test-writer: writes tests": "passed",
+        "test-writer: explains": "failed",
+        "test-writer: judged": "error",
+        "test-writer: hangs": "error",
+    },
     # Repetitions have other names in the file; what is flaky is shown, and a conversation is one case.
     "deepeval/every.json": {
         "test_answers": "passed",
