@@ -21,12 +21,11 @@ from holodeck_action.targets.shapes import (
     Amount,
     Name,
     Number,
-    Reader,
     Schema,
     WholeNumber,
     about,
-    check_keys,
     convert_entries,
+    plain_entries,
     refuse,
     refuse_type,
     schema_of,
@@ -197,9 +196,7 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     given = {"response": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping):
         refuse_type("the reply", "text or an object with `response`", value)
-    check_keys(given, REPLY_KEYS)
-    reader = Reader(max_bytes)
-    plain = {key: reader.json(given[key], key) for key in REPLY_KEYS if key in given}
+    plain = plain_entries(given, REPLY_KEYS, max_bytes)
     found = convert_entries(plain, ReplyEntries)
     if found.error is not None and found.response is not None:
         refuse("error", "replaces `response`: give only one of them")

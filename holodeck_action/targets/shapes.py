@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -14,7 +13,9 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.facts import LARGEST
 from holodeck_action.text.json_values import kind_of, unknown_key_clause
 from holodeck_action.text.lazy_patterns import lazy_pattern
-from holodeck_action.text.plain import line_or_length, replace_surrogates
+from holodeck_action.text.plain import line_or_length, make_storable
+from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.json_values import PlainConverter
 
 Schema = dict[str, Any]
 T = TypeVar("T", bound=Struct)
@@ -30,79 +31,34 @@ WholeNumber = Annotated[int, Meta(ge=0, le=LARGEST)]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Amount = Annotated[float, Meta(ge=0, le=LARGEST)]
 
-_MAX_DEPTH = 100
-"""Maximum nesting of a value, far below the limits of JSON libraries."""
-
-_MAX_INTEGER_BITS = 10_000
-"""Maximum bits of an integer, about 3,000 digits; Python does not convert much longer integers to strings."""
-
 _MAX_KEY_SHOWN = 40
 
 
-class Reader:
-    """Converts the JSON values of one reply to plain Python values, up to a total size."""
+def plain_entries(value: Mapping[Any, Any], keys: Sequence[str], max_bytes: int) -> dict[str, Any]:
+    """Return the entries of a whole reply as plain JSON values, in which lone surrogates are replaced.
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._left = max_bytes
-
-    def text(self, value: object, path: str) -> str:
-        """Return a string, in which lone surrogates are replaced.
-
-        Raises:
-            AgentError: `bad_reply` if the value is not a string; `too_large`.
-        """
-        if not isinstance(value, str):
-            refuse_type(path, "text", value)
-        cleaned = replace_surrogates(value)
-        self._count(len(cleaned) if cleaned.isascii() else len(cleaned.encode()), path)
-        return cleaned
-
-    def json(self, value: object, path: str, depth: int = 0) -> Any:
-        """Return a JSON value as plain Python values.
-
-        Raises:
-            AgentError: `bad_reply` if the value is not JSON, too deep or not finite; `too_large`.
-        """
-        if depth > _MAX_DEPTH:
-            refuse(path, f"is nested more than {_MAX_DEPTH} levels deep")
-        match value:
-            case None | bool():
-                self._count(1, path)
-                return value
-            case str():
-                return self.text(value, path)
-            case int():
-                if value.bit_length() > _MAX_INTEGER_BITS:
-                    refuse(path, "is an integer of more than 3,000 digits")
-                self._count(1 + value.bit_length() // 4, path)
-                return int(value)
-            case float():
-                self._count(1, path)
-                if not math.isfinite(value):
-                    refuse(path, "must be a finite number")
-                return float(value)
-            case Mapping():
-                self._count(1, path)
-                return {
-                    self.text(key, f"{path}: a key"): self.json(item, child_path(path, key), depth + 1)
-                    for key, item in value.items()
-                }
-            case list() | tuple():
-                self._count(1, path)
-                return [self.json(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-            case _:
-                return refuse_type(path, "a JSON value", value)
-
-    def _count(self, size: int, path: str) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise AgentError(
-                f"the reply holds more than {self._max_bytes} bytes, the most that limits.max_response_bytes allows; "
-                f"it overflows at {path}",
-                "too_large",
-                {"field": path, "max_response_bytes": self._max_bytes},
-            )
+    Raises:
+        AgentError: `bad_reply`: a key is not one of `keys`, or a value is not JSON, too deep or not finite; `too_large`.
+    """
+    if any(key not in keys for key in value):
+        raise _unknown_key(value, keys, "")
+    # One more for the answer itself, which may be a text of the full length.
+    converter = PlainConverter(max_bytes + 1)
+    found = {}
+    for key in keys:
+        if key in value:
+            try:
+                found[key] = make_storable(converter.convert(value[key], key))
+            except CallError as error:
+                if error.code != "too_large":
+                    raise AgentError(error.message, "bad_reply", {"field": key}) from None
+                raise AgentError(
+                    f"the reply holds more than {max_bytes} bytes, the most that limits.max_response_bytes allows; "
+                    f"it overflows at {key}",
+                    "too_large",
+                    {"field": key, "max_response_bytes": max_bytes},
+                ) from None
+    return found
 
 
 _STEP = lazy_pattern(r"\.(\w+)|\[(\d+)\]")
@@ -131,16 +87,6 @@ def convert_entries(entries: Mapping[str, Any], kind: type[T]) -> T:
         raise _explain(str(error), entries, inspect.type_info(kind)) from None
 
 
-def check_keys(value: Mapping[Any, Any], allowed: Sequence[str]) -> None:
-    """Check the keys of a whole reply.
-
-    Raises:
-        AgentError: `bad_reply`: a key is unknown.
-    """
-    if any(key not in allowed for key in value):
-        raise _unknown_key(value, allowed, "")
-
-
 def schema_of(kind: type[Struct]) -> Schema:
     """Return the JSON Schema of a type."""
     whole = msgspec.json.schema(kind)
@@ -151,8 +97,8 @@ def schema_of(kind: type[Struct]) -> Schema:
 
 @cache
 def listed_fields(kind: type[Struct], name: str) -> Mapping[str, bool]:
-    """Return the entries of the objects in the list `name` of a type, and whether each is required; empty if `name` is not
-    a list of objects.
+    """Return the entries of the objects in the list `name` of a type, and whether each is required; empty if `name` is
+    not a list of objects.
     """
     lists = [each for each in _options(_field(inspect.type_info(kind), name)) if isinstance(each, inspect.ListType)]
     return {field.name: field.required for each in lists for field in _fields(each.item_type)}
@@ -229,11 +175,6 @@ def _clause(problem: str, value: Any, options: list[inspect.Type]) -> str:
         return "must be a finite number"
     bounds = next(each for each in options if isinstance(each, inspect.IntType | inspect.FloatType))
     return f"must be from {bounds.ge:.0f} to {bounds.le:.0f}"
-
-
-def child_path(path: str, key: object) -> str:
-    """Return the path of an object's entry, for messages."""
-    return f"{path}.{line_or_length(str(key), _MAX_KEY_SHOWN)}"
 
 
 def refuse_type(path: str, expected: str, value: object) -> NoReturn:

@@ -125,7 +125,7 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
         ({"response": None}, "response", "response must be text, an object or a list, not null"),
         ({"response": 42}, "response", "response must be text, an object or a list, not a number"),
         ({"response": True}, "response", "response must be text, an object or a list, not true or false"),
-        ({"response": b"a"}, "response", "response must be a JSON value, not a value of type bytes"),
+        ({"response": b"a"}, "response", "response is of type bytes, which JSON cannot hold"),
         ({"respons": "a"}, "the reply", "unknown key `respons` (did you mean `response`?)"),
         (
             {"response": "a", "cost": 1},
@@ -164,18 +164,13 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
         ),
         (
             {"response": "a", "tool_invocations": [{"name": "x", "args": {"a": [float("nan")]}}]},
-            "tool_invocations[0].args.a[0]",
-            "tool_invocations[0].args.a[0] must be a finite number",
-        ),
-        (
-            {"response": "a", "tool_invocations": [{"name": "x", "args": {1: 2}}]},
-            "tool_invocations[0].args: a key",
-            "tool_invocations[0].args: a key must be text, not a number",
+            "tool_invocations",
+            "tool_invocations[0].args.a[0] is nan, which JSON cannot hold",
         ),
         (
             {"response": "a", "tool_invocations": [{"name": "x", "result": 10**5000}]},
-            "tool_invocations[0].result",
-            "tool_invocations[0].result is an integer of more than 3,000 digits",
+            "tool_invocations",
+            "tool_invocations[0].result is an integer of more than 3000 digits",
         ),
         (
             {"response": "a", "tool_invocations": [{"name": "x", "bytes": -1}]},
@@ -250,10 +245,10 @@ def test_a_reply_may_be_exactly_as_long_as_the_limit() -> None:
 
 
 def test_a_large_integer_counts_a_byte_for_every_four_bits() -> None:
-    """And one byte more, as the list around it does."""
+    """And one byte more; the answer itself counts none."""
     largest = 16**100 - 1
-    assert read({"response": [largest]}, max_bytes=102).response == f"[{largest}]"
-    assert refusal({"response": [largest]}, max_bytes=101).code == "too_large"
+    assert read({"response": [largest]}, max_bytes=101).response == f"[{largest}]"
+    assert refusal({"response": [largest]}, max_bytes=100).code == "too_large"
 
 
 @walk(
@@ -283,7 +278,7 @@ def test_nesting_has_a_bound() -> None:
     circle.append(circle)
     error = refusal({"response": "", "tool_invocations": [{"name": "x", "result": circle}]})
     assert error.code == "bad_reply"
-    assert error.message.endswith("is nested more than 100 levels deep")
+    assert error.message.endswith("is nested more than 100 levels deep or contains itself")
 
 
 def json_values(text: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
