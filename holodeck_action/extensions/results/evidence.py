@@ -89,15 +89,16 @@ def _staleness(path: GivenPath, results: StoredResults, cwd: Path, environ: Mapp
     head = head_commit(cwd)
     if results.commit is not None and head is not None and not head.startswith(results.commit):
         yield f"{path}: is of commit {results.commit[:12]}, and {head[:12]} is checked out; {way_out}"
-    begun = _job_start(environ)
-    written = _moment(results.written)
+    # The runner writes the event's file when the job begins.
+    begun = _modified(environ.get("GITHUB_EVENT_PATH", "").strip())
+    written = _moment(results.written) or _modified(path)
     if begun is not None and written is not None and written < begun:
-        yield f"{path}: was written at {results.written}, before this job began; {way_out}"
+        at = results.written or written.isoformat()
+        yield f"{path}: was written at {at}, before this job began; {way_out}"
 
 
-def _job_start(environ: Mapping[str, str]) -> datetime | None:
-    """Return when the job began; None outside of a job. The runner writes the event's file then."""
-    file = environ.get("GITHUB_EVENT_PATH", "").strip()
+def _modified(file: str | GivenPath) -> datetime | None:
+    """Return when a file was written, in whole seconds; None if there is no file."""
     try:
         return datetime.fromtimestamp(int(os.stat(file).st_mtime), UTC) if file else None
     except OSError:

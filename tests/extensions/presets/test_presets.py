@@ -192,9 +192,7 @@ def test_a_judge_that_declines_or_fails_gives_no_verdict(models: FakeModels) -> 
 def test_a_refusal_evaluator_by_itself_retries_what_passes(models: FakeModels) -> None:
     models.answer(lambda request: Answer('{"reason": "r", "verdict": "no"}'))
     models.fail(Fault("unavailable"))
-    evaluator = judged_grader(
-        RefusalMetric(), config(models), retry_config=RetryConfig(max_retries=2, base_delay=0.01)
-    )
+    evaluator = judged_grader(RefusalMetric(), config(models), retry_config=RetryConfig(max_retries=2, base_delay=0.01))
     found = asyncio.run(evaluator.evaluate(query="q", response="a"))
     assert (found["refusal"], found.passed) == (1.0, True)
     assert len(models.requests) == 2

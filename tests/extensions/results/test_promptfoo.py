@@ -99,6 +99,11 @@ def test_results_that_are_not_of_this_job_are_refused(shelf: Shelf) -> None:
     refused = shelf.gate(file, **job)
     assert "before this job began; run it in this job, or accept it with --accept-stored" in refused.stderr
     assert shelf.gate(file, "--accept-stored", **job).code == 0
+    # Rows do not say when they were written, their file does.
+    rows = shelf.take("promptfoo/good.jsonl")
+    for since, code in ((0, 0), (-60, 2)):
+        os.utime(shelf.project.folder / rows, (written + 60 + since, written + 60 + since))
+        assert shelf.gate(rows, "--cases", "3", **job).code == code
 
 
 @pytest.mark.full

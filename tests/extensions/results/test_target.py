@@ -11,6 +11,8 @@ import pytest
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished
 from tests.extensions.results.conftest import DATA, Shelf
+from tests.github.fake import FakeGitHub
+from tests.github.workflow import REPOSITORY, Workflow
 
 CASES: list[dict[str, Any]] = [
     {"name": "greets", "input": "hi", "ground_truth": "ok hi"},
@@ -45,7 +47,8 @@ def _errors(shelf: Shelf) -> dict[str | None, str]:
     return found
 
 
-def test_stored_answers_are_judged_by_the_suite_and_what_they_lack_is_an_error(shelf: Shelf) -> None:
+def test_stored_answers_are_judged_by_the_suite_and_what_they_lack_is_an_error(shelf: Shelf, hub: FakeGitHub) -> None:
+    hub.add_repository(REPOSITORY)
     shelf.project.suite(CASES)
     ended = _run(shelf, shelf.take("promptfoo/every.json"))
     assert (ended.code, "the answers are those of results of promptfoo 0.123.1" in ended.stdout) == (1, True)
@@ -60,6 +63,8 @@ def test_stored_answers_are_judged_by_the_suite_and_what_they_lack_is_an_error(s
     shelf.project.answers([{"case": "greets", "response": "no"}])
     compared = _run(shelf, "every.json", "--against-target", "recorded:answers.jsonl", "--case", "greets")
     assert "1 case got better" in compared.stdout, compared.stdout
+    step = Workflow(hub, shelf.project).job(inputs={"target": "results:every.json", "args": "--accept-stored"})
+    assert (step.code, step.outputs["verdict"]) == (3, "incomplete"), step.text
     # A case with more trials than the results has no answer to the others.
     shelf.project.suite(CASES[:1])
     assert [_run(shelf, "every.json", "--repeat", number).code for number in ("2", "3")] == [0, 3]
