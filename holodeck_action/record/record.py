@@ -106,18 +106,37 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         return self.prompt_tokens + self.completion_tokens
 
 
+class Step(Struct, frozen=True, omit_defaults=True):
+    """A call of a model or a tool in a turn.
+
+    Attributes:
+        tool: position of the call in the turn's `tool_invocations`, which have its duration; None for a model.
+        model: name of the model; None if unknown, and for a tool.
+        start_ms: milliseconds from the start of the turn, or else from the first time that the agent reports, to the
+            call; None if unknown, as after an answer from a recording.
+        duration_ms: milliseconds of a model's call; None if unknown.
+    """
+
+    tool: Count | None = None
+    model: str | None = None
+    start_ms: Amount | None = None
+    duration_ms: Amount | None = None
+
+
 class Timing(Struct, frozen=True, omit_defaults=True):
     """Start and end (ISO 8601, UTC) and durations; volatile.
 
     `model_ms` is the working time of the suite's own model in a turn, without waiting, or the time that another agent
     reports. Recorded and cached calls keep their original time. `first_token_ms` is the time until the answer began.
-    None means unknown, such as the duration of an answer from a transcript.
+    None means unknown, such as the duration of an answer from a transcript. `steps` are the calls of a turn in order
+    of time; empty if the order is unknown.
     """
 
     started_at: str
     duration_ms: Amount | None
     model_ms: Amount | None = always_written(None)
     first_token_ms: Amount | None = None
+    steps: tuple[Step, ...] = ()
 
 
 class TurnRecord(Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +30,8 @@ from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, SealedFile, li
 from holodeck_action.record.serialization import to_json
 from holodeck_action.text.foreign import ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
+
+AnyPath = TypeVar("AnyPath", Path, GivenPath, Path | GivenPath)
 
 RESULTS_FILE = "results.json"
 TABLES_FOLDER, _MANIFEST_FILE = "results.parquet", "manifest.json"
@@ -67,15 +69,7 @@ class BaseResults(Struct, frozen=True):
     results: Results
 
 
-@overload
-def results_path(path: Path) -> Path: ...
-
-
-@overload
-def results_path(path: GivenPath) -> GivenPath: ...
-
-
-def results_path(path: Path | GivenPath) -> Path | GivenPath:
+def results_path(path: AnyPath) -> AnyPath:
     """Return the path of a results file; `path` is the file itself or the folder of its run.
 
     If the folder has only tables of an earlier version, return their path, so that opening it fails with a helpful

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import DecodeError, Struct, ValidationError, field
+from msgspec import DecodeError, ValidationError, field
 from pydantic import BaseModel
 
 T = TypeVar("T")
@@ -26,13 +26,6 @@ def always_written(default: T) -> T:
     """
     factory = default.copy if isinstance(default, dict) else lambda: default
     return cast(T, field(default_factory=factory))
-
-
-def omitted_fields(kind: type[Struct]) -> frozenset[str]:
-    """Return the names of the fields of a class that are omitted if they have their defaults."""
-    if not kind.__struct_config__.omit_defaults:
-        return frozenset()
-    return frozenset(each.name for each in msgspec.structs.fields(kind) if each.default is not msgspec.NODEFAULT)
 
 
 def to_json(value: object, indent: int = 0) -> bytes:

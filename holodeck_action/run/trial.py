@@ -248,11 +248,11 @@ class TrialRunner(Struct, frozen=True):
                 reply = await session.complete_reply(reply)
         self.on_usage(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
-        timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
-        record = replace(record, context=texts, timing=timing)
+        known = session.partial_turn() if reply is None else reply
+        timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began, known.steps)
+        record = _with_attempt(replace(record, context=texts, timing=timing), known)
         if reply is None:
-            return replace(_with_attempt(record, session.partial_turn()), error=trouble)
-        record = _with_attempt(record, PartialTurn(reply.tool_invocations, reply.usage, reply.metadata))
+            return replace(record, error=trouble)
         if reply.error is not None:
             return replace(record, error=_reply_error_info(reply.error))
         retrieved.add(reply)
@@ -288,7 +288,7 @@ def _blank(turn: Turn) -> TurnRecord:
     return TurnRecord(turn.index, turn.input, turn.mark, turn.ground_truth, said_by=turn.said_by)
 
 
-def _with_attempt(record: TurnRecord, attempt: PartialTurn) -> TurnRecord:
+def _with_attempt(record: TurnRecord, attempt: PartialTurn | Reply) -> TurnRecord:
     known = {"tool_invocations": attempt.tool_invocations, "usage": attempt.usage, "metadata": attempt.metadata}
     return replace(record, **known)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from holodeck_action.record.record import RetrievedChunk, ToolInvocation, TrialRecord, Usage
+from holodeck_action.record.record import RetrievedChunk, Step, ToolInvocation, TrialRecord, Usage
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.text.given_paths import GivenPath
 
@@ -51,6 +51,7 @@ class Reply(Struct, frozen=True):
             the answer.
         metadata: further data from the agent; None if there is no further data.
         error: reason why there is no answer; None if there is an answer.
+        steps: the calls of models and tools in order of time; empty if the order is unknown.
     """
 
     response: str
@@ -66,17 +67,19 @@ class Reply(Struct, frozen=True):
     messages: tuple[Mapping[str, Any], ...] | None = None
     metadata: Mapping[str, Any] | None = None
     error: ReplyError | None = None
+    steps: tuple[Step, ...] = ()
 
 
 class PartialTurn(Struct, frozen=True):
     """The known tool calls, usage and further data of a turn that ended without an answer.
 
-    None means that a value is unknown; an empty list and zero are known values.
+    None means that a value is unknown; an empty list and zero are known values. `steps` are those of `Reply`.
     """
 
     tool_invocations: tuple[ToolInvocation, ...] | None = None
     usage: Usage | None = None
     metadata: Mapping[str, Any] | None = None
+    steps: tuple[Step, ...] = ()
 
 
 class Session(Protocol):

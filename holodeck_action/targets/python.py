@@ -47,90 +47,76 @@ class PythonAgent(Agent):
             warm_up: input of the warm-up request that each worker gets first; None if there is no warm-up.
             reader: reads the spans that the workers collect; None if spans are off.
         """
-        self._reader = reader
-        self._reference = reference
-        self._pool = pool
-        self._max_bytes = max_bytes
-        self._warm_up = warm_up
+        self.reader = reader
+        self.reference = reference
+        self.pool = pool
+        self.max_bytes = max_bytes
+        self.warm_up = warm_up
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the received spans, one sentence each."""
-        return () if self._reader is None else self._reader.notices
+        return () if self.reader is None else self.reader.notices
 
     async def open(self, case: Case, trial: int) -> PythonSession:
         """Return a new conversation."""
-        conversation = Conversation(case, trial)
-        return PythonSession(self._reference, self._pool, conversation, self._max_bytes, self._warm_up, self._reader)
+        return PythonSession(self, Conversation(case, trial))
 
 
 class PythonSession(Session):
     """A conversation with the callable."""
 
-    def __init__(
-        self,
-        reference: str,
-        pool: WorkerPool,
-        conversation: Conversation,
-        max_bytes: int,
-        warm_up: str | None,
-        reader: SpanReader | None,
-    ) -> None:
-        self._reader = reader
+    def __init__(self, agent: PythonAgent, conversation: Conversation) -> None:
+        self._agent = agent
         self._spans: Any = None
-        self._reference = reference
-        self._pool = pool
         self._conversation = conversation
         self.session_id = conversation.session
-        self._max_bytes = max_bytes
-        self._warm_up = warm_up
         self._lease: Lease | None = None
 
     async def prepare(self) -> None:
         """Wait for a free worker that has imported the callable and has answered the warm-up request."""
         lease = await self._get_lease()
         try:
-            await lease.check(self._reference)
+            await lease.check(self._agent.reference)
         except UserCodeError as error:
             raise _agent_error(error) from None
-        warm = f"warm-up of {self._reference}"
-        if self._warm_up is not None and warm not in lease.finished_work:
-            await await_warm_up(self._send_request(warm_up_request(self._warm_up)))
+        warm = f"warm-up of {self._agent.reference}"
+        if self._agent.warm_up is not None and warm not in lease.finished_work:
+            await await_warm_up(self._send_request(warm_up_request(self._agent.warm_up)))
             lease.finished_work.add(warm)
 
     async def send(self, turn: Turn) -> Reply:
         """Call the callable. If this is cancelled, the process is killed."""
-        self._spans = None
+        self._spans, reader = None, self._agent.reader
         reply = await self._send_request(self._conversation.request(turn))
-        if self._reader is not None:
-            reply = await self._reader.fill_reply(reply, self._reader.parse_spans(self._spans))
+        if reader is not None:
+            reply = await reader.fill_reply(reply, reader.parse_spans(self._spans))
         self._conversation.add(turn, reply)
         return reply
 
     def partial_turn(self) -> PartialTurn:
         """Return the data in the spans of a failed turn; the spans of a killed process are lost."""
-        return (
-            PartialTurn() if self._reader is None else self._reader.partial_turn(self._reader.parse_spans(self._spans))
-        )
+        reader = self._agent.reader
+        return PartialTurn() if reader is None else reader.partial_turn(reader.parse_spans(self._spans))
 
     async def _send_request(self, request: Mapping[str, Any]) -> Reply:
         lease = await self._get_lease()
-        if self._reader is not None:
-            request = {**request, "traceparent": self._reader.new_traceparent()}
+        if self._agent.reader is not None:
+            request = {**request, "traceparent": self._agent.reader.new_traceparent()}
         try:
             # `reply_from_mapping` checks the exact limit; this limit only stops huge replies in the worker.
             outcome = await lease.call(
-                "ask", self._reference, {"request": request}, None, max_bytes=2 * self._max_bytes
+                "ask", self._agent.reference, {"request": request}, None, max_bytes=2 * self._agent.max_bytes
             )
         except UserCodeError as error:
             self._spans = error.spans
             raise _agent_error(error) from None
         self._spans = outcome.spans
         try:
-            return reply_from_mapping(outcome.value, max_bytes=self._max_bytes)
+            return reply_from_mapping(outcome.value, max_bytes=self._agent.max_bytes)
         except AgentError as error:
             raise AgentError(
-                f"{self._reference}: {error.message}", error.code, _add_output(error.context, outcome.output)
+                f"{self._agent.reference}: {error.message}", error.code, _add_output(error.context, outcome.output)
             ) from None
 
     async def close(self) -> None:
@@ -141,7 +127,7 @@ class PythonSession(Session):
 
     async def _get_lease(self) -> Lease:
         if self._lease is None:
-            self._lease = await self._pool.lease()
+            self._lease = await self._agent.pool.lease()
         return self._lease
 
 

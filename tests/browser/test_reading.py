@@ -232,6 +232,7 @@ def test_everything_of_a_turn_is_told(reader: Reader, tmp_path: Path) -> None:
 
 def test_changed_files_are_folded_and_opened_by_keys(reader: Reader, tmp_path: Path) -> None:
     page = reader.open(page_of(tmp_path, full_record()), hash="#case=case-0")
+    page.click("text=Trajectory: ")
     page.wait_for_selector("text=Changed files (3)")
     assert not page.is_visible("text=def refund")
     page.focus("summary:has-text('app.py')")

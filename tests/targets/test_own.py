@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project
@@ -176,7 +178,7 @@ def test_a_function_is_called_and_recorded(project: Project, models: FakeModels)
     project.write("shop.py", SHOP)
     asking(project, models, [case], tools=[function("find_order")])
     models.script([calling("find_order", order="A-17"), "Leeds"])
-    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    finished, record = project.evaluate("--record", "tape", OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
     first, second = models.requests
     assert [*first.tools] == ["find_order"]
@@ -189,6 +191,15 @@ def test_a_function_is_called_and_recorded(project: Project, models: FakeModels)
         None,
     )
     assert_hidden(project, finished)
+    # In order of time; those of a replay have no time, but their order and the models' own durations.
+    _, replayed = project.evaluate("--replay", "tape")
+    assert record_digest(replayed) == record_digest(record)
+    both = [each.cases[0].trials[0].turns[0].timing for each in (record, replayed)]
+    timed, untimed = (timing.steps for timing in both if timing is not None)
+    assert [(step.tool, step.model) for step in timed] == [(None, "gpt-4o"), (0, None), (None, "gpt-4o")]
+    starts = [step.start_ms for step in timed if step.start_ms is not None]
+    assert (len(starts), starts) == (3, sorted(starts))
+    assert untimed == tuple(structs.replace(step, start_ms=None) for step in timed)
 
 
 @pytest.mark.proves("FunctionTool: is_retrieval", "ToolModel: description")

@@ -11,6 +11,7 @@ import type { Labels } from "./labels";
 import { writePlace } from "./place";
 import type { Mode } from "./state";
 import { useShared } from "./state";
+import { Switch } from "./text";
 import { TurnView } from "./turn";
 import { ConversationView } from "./conversation";
 
@@ -119,23 +120,16 @@ function Trials(props: Properties & { detail: Detail; copy: (what: string, text:
       {(detail.trials.length > 1 || runs.length > 0) && (
         <div class="line choices">
           {detail.trials.length > 1 && (
-            <span class="switch" role="group" aria-label="Trial">
-              {detail.trials.map((one, at) => (
-                <button type="button" aria-pressed={at === trial} onClick={() => dispatch({ do: "trial", trial: at })}>
-                  <Mark outcome={one.outcome} label /> Trial {one.index + 1}
-                </button>
-              ))}
-            </span>
+            <Switch label="Trial" of={detail.trials.map((one, at) =>
+              [<><Mark outcome={one.outcome} label /> Trial {one.index + 1}</>, at === trial, () => dispatch({ do: "trial", trial: at })])} />
           )}
           {runs.length > 0 && (
-            <span class="switch" role="group" aria-label="Runs">
-              <button type="button" aria-pressed={!beside} onClick={() => dispatch({ do: "set", change: { beside: 0 } })}>This run</button>
-              {runs.map((run) => (
-                <button type="button" aria-pressed={run === beside} onClick={() => dispatch({ do: "set", change: { beside: run.at } })}>
-                  <Mark outcome={run.trial.outcome} label /> Beside {run.at === 1 ? "the base" : run.name}
-                </button>
-              ))}
-            </span>
+            <Switch label="Runs" of={[
+              ["This run", !beside, () => dispatch({ do: "set", change: { beside: 0 } })],
+              ...runs.map((run): [JSX.Element, boolean, () => void] =>
+                [<><Mark outcome={run.trial.outcome} label /> Beside {run.at === 1 ? "the base" : run.name}</>, run === beside,
+                  () => dispatch({ do: "set", change: { beside: run.at } })]),
+            ]} />
           )}
         </div>
       )}

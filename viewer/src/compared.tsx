@@ -7,7 +7,7 @@ import { compareTexts } from "./difference";
 import { visible } from "./format";
 import type { Mode } from "./state";
 import { useShared } from "./state";
-import { Text } from "./text";
+import { Switch, Text } from "./text";
 
 /** Longer texts are shown beside each other without marks. */
 const LONGEST = 40_000;
@@ -60,17 +60,9 @@ export function Compared(props: {
 /** Says how differences are shown, and changes it. */
 export function ModeSwitch(props: { mode: Mode }): JSX.Element {
   const { dispatch } = useShared();
-  const choice = (mode: Mode, name: string): JSX.Element => (
-    <button type="button" aria-pressed={props.mode === mode} onClick={() => dispatch({ do: "set", change: { mode } })}>
-      {name}
-    </button>
-  );
-  return (
-    <span class="switch" role="group" aria-label="How differences are shown">
-      {choice("sides", "Side by side")}
-      {choice("inline", "Inline")}
-    </span>
-  );
+  const choice = (mode: Mode, name: string): [string, boolean, () => void] =>
+    [name, props.mode === mode, () => dispatch({ do: "set", change: { mode } })];
+  return <Switch label="How differences are shown" of={[choice("sides", "Side by side"), choice("inline", "Inline")]} />;
 }
 
 function Sides(props: { row: Row }): JSX.Element {

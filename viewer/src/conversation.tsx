@@ -5,9 +5,8 @@ import type { Metric } from "./columns";
 import type { Conversation } from "./data";
 import type { Labelling } from "./evaluations";
 import { ComparedEvaluations, Evaluations } from "./evaluations";
-import { visible } from "./format";
 import { Mark } from "./icons";
-import { Section } from "./text";
+import { Problems, Section } from "./text";
 
 /** `base` is that of the run of the name `baseName`. */
 export function ConversationView(props: {
@@ -17,9 +16,7 @@ export function ConversationView(props: {
   return (
     <article class="turn" aria-label="Whole conversation">
       <header><Mark outcome={whole.outcome} label /> <h3>Whole conversation</h3></header>
-      {whole.problems.length > 0 && (
-        <ul class="problems">{whole.problems.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul>
-      )}
+      <Problems said={whole.problems} />
       <Section title="Evaluations">
         {base && <ComparedEvaluations base={base.evaluations} baseName={props.baseName} head={whole.evaluations} />}
         <Evaluations evaluations={whole.evaluations} metrics={props.metrics} said={whole.problems} labelling={props.labelling} />

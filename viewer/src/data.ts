@@ -146,6 +146,9 @@ export interface ToolCall {
   error: string | null;
 }
 
+/** A call of the tool at a place of `tool_invocations`, or of a model; `start_ms` is from the start of the turn. What is unknown is absent. */
+export interface Step { tool?: number; model?: string; start_ms?: number; duration_ms?: number }
+
 /** An expected tool call: `matched` is null where nobody knows. */
 export interface ToolAssertion { expected: string; matched: boolean | null; matched_call_index: number; reason: string | null }
 
@@ -197,6 +200,8 @@ export interface Turn {
   error: ErrorInfo | null;
   skipped: string | null;
   tool_invocations: ToolCall[] | null;
+  /** In order of time; empty if it is unknown. */
+  steps: Step[];
   tool_assertions: ToolAssertion[];
   retrieved_chunks: Chunk[] | null;
   /** Texts that metrics saw besides the chunks, from the turns before. */

@@ -11,7 +11,7 @@ import { keyOf } from "./labels";
 import { LabelButtons, Note } from "./marking";
 import type { Vote } from "./record";
 import { votesOf } from "./record";
-import { Text } from "./text";
+import { Fold, Text } from "./text";
 
 /** A score between the ends of its metric, and where it starts to pass. */
 export function ScoreBar(props: { score: number | null; threshold: number | null; low: number; high: number; outcome: string }): JSX.Element {
@@ -84,10 +84,9 @@ function One(props: { evaluation: Evaluation; metric: Metric | undefined; said: 
         )}
         {votes.length > 0 && <Votes votes={votes} />}
         {evaluation.details !== null && (
-          <details class="item">
-            <summary><span class="name">Details</span><span class="why">{visible(evaluation.details.replace(/\s+/g, " ").slice(0, 200))}</span></summary>
+          <Fold name="Details" why={evaluation.details}>
             <Text text={evaluation.details} label={`Details of ${evaluation.name}`} />
-          </details>
+          </Fold>
         )}
         <p class="soft">
           {[

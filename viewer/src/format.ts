@@ -43,8 +43,8 @@ export function count(value: number | null): string {
 }
 
 /** As `duration_text` and `usd_text` of reports/phrases.py: a number has one form on every surface. */
-export function duration(ms: number | null): string {
-  if (ms === null) return "–";
+export function duration(ms: number | null | undefined): string {
+  if (ms == null) return "–";
   if (ms < 1) return `${Number(ms.toPrecision(2))} ms`;
   return ms < 999.5 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

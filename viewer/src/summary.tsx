@@ -8,6 +8,7 @@ import { ScoreBar } from "./evaluations";
 import { OUTCOMES, count, duration, moment, number, outcomeWord, percent, plural, tone, visible, webLink } from "./format";
 import { Badge, Mark } from "./icons";
 import { useShared } from "./state";
+import { Fold } from "./text";
 
 export function Summary(): JSX.Element {
   const { page } = useShared();
@@ -87,10 +88,9 @@ function SuiteSummary(props: { suite: Suite; several: boolean }): JSX.Element {
       </ul>
       {suite.notices.map((notice) => <p class="note" dir="auto">{visible(notice)}</p>)}
       {suite.remarks.map((remark) => (
-        <details class="item">
-          <summary><span class="name">{visible(remark.title)}</span><span class="why">{visible(remark.lines[0] ?? "")}</span></summary>
+        <Fold name={visible(remark.title)} why={remark.lines[0]!}>
           <ul>{remark.lines.map((line) => <li dir="auto">{visible(line)}</li>)}</ul>
-        </details>
+        </Fold>
       ))}
     </section>
   );

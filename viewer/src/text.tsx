@@ -39,3 +39,35 @@ export function Section(props: { title: string; extra?: ComponentChildren; child
     </section>
   );
 }
+
+/** A fold with the beginning of what is in it. */
+export function Fold(props: {
+  name: ComponentChildren; why: string; mark?: ComponentChildren; score?: string; children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <details class="item">
+      <summary>
+        {props.mark}
+        <span class="name">{props.name}</span>
+        <span class="why">{visible(props.why.replace(/\s+/g, " ").slice(0, 200))}</span>
+        {props.score && <span class="score">{props.score}</span>}
+      </summary>
+      {props.children}
+    </details>
+  );
+}
+
+/** Buttons of which one is chosen: the content of each, whether it is chosen, and what chooses it. */
+export function Switch(props: { label: string; of: [ComponentChildren, boolean, () => void][] }): JSX.Element {
+  return (
+    <span class="switch" role="group" aria-label={props.label}>
+      {props.of.map(([content, chosen, choose]) => (
+        <button type="button" aria-pressed={chosen} onClick={choose}>{content}</button>
+      ))}
+    </span>
+  );
+}
+
+export function Problems(props: { said: string[] }): JSX.Element | null {
+  return props.said.length ? <ul class="problems">{props.said.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul> : null;
+}

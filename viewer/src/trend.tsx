@@ -6,6 +6,7 @@ import type { Metric } from "./columns";
 import type { PastRun } from "./data";
 import { duration, moment, number, percent, plural, usd, visible } from "./format";
 import { useShared } from "./state";
+import { Fold } from "./text";
 
 export function TrendView(): JSX.Element {
   const { metrics, head: { history, suites } } = useShared().page;
@@ -37,8 +38,7 @@ function SuiteTrend(props: { name: string; runs: PastRun[]; metrics: Metric[]; c
         {chart("Latency", runs.map((run) => run.latency_ms), duration, 0)}
         {columns.map((column) => chart(visible(metrics[column]!.name), runs.map((run) => run.metrics[column] ?? null), (value) => number(value), null, metrics[column]!.threshold))}
       </div>
-      <details class="item">
-        <summary><span class="name">The runs as a table</span></summary>
+      <Fold name="The runs as a table" why="">
         <div class="scrolls" tabIndex={0} role="group" aria-label="Runs">
           <table>
             <thead>
@@ -55,7 +55,7 @@ function SuiteTrend(props: { name: string; runs: PastRun[]; metrics: Metric[]; c
             </tbody>
           </table>
         </div>
-      </details>
+      </Fold>
     </>
   );
 }

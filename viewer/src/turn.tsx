@@ -1,17 +1,18 @@
 /** One turn of a conversation: question, answer, and everything that is known about both. */
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { Compared, ModeSwitch } from "./compared";
 import type { Metric } from "./columns";
-import type { ToolCall, Turn, Workspace } from "./data";
+import type { Step, ToolCall, Turn, Workspace } from "./data";
 import type { Labelling } from "./evaluations";
 import { ComparedEvaluations, Evaluations } from "./evaluations";
-import { count, duration, number, usd, visible } from "./format";
+import { count, duration, number, plural, usd, visible } from "./format";
 import { Mark } from "./icons";
 import { LabelButtons, Note } from "./marking";
 import { chunksOf, factsOf, modelsOf, tokensOf } from "./record";
 import type { Mode } from "./state";
-import { Section, Text } from "./text";
+import { Fold, Problems, Section, Switch, Text } from "./text";
 
 interface Properties { turn: Turn; number: number; of: number; metrics: Metric[]; mode: Mode; labelling: Labelling | null }
 
@@ -19,69 +20,72 @@ interface Properties { turn: Turn; number: number; of: number; metrics: Metric[]
 export function TurnView(props: Properties & { base: Turn | null; baseName: string }): JSX.Element {
   const { turn, base } = props;
   const calls = turn.tool_invocations ?? [];
+  const { workspace } = turn;
+  const [inWorkspace, setInWorkspace] = useState(false);
   const chunks = chunksOf(turn);
   const context = turn.context ?? [];
+  const called = (turn.tool_assertions.length > 0 || calls.length > 0 || turn.steps.length > 1) && (
+    <Section title={turn.steps.some((step) => step.tool == null) ? "Calls of models and tools" : "Tool calls"}>
+      <ExpectedTools turn={turn} />
+      {base && callsText(base.tool_invocations ?? []) !== callsText(calls) ? (
+        <Compared left={callsText(base.tool_invocations ?? [])} right={callsText(calls)} leftName={props.baseName} rightName="This run" mode={props.mode} code />
+      ) : (
+        <Steps turn={turn} calls={calls} />
+      )}
+    </Section>
+  );
   return (
     <article class="turn" aria-label={`Turn ${props.number}`}>
       <header class={props.of > 1 ? "" : "unseen"}>
         <Mark outcome={turn.outcome} label /> <h3>Turn {props.number} of {props.of}</h3>
       </header>
-      {turn.problems.length > 0 && (
-        <ul class="problems">{turn.problems.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul>
-      )}
+      <Problems said={turn.problems} />
       {turn.error !== null && <p class="problems" dir="auto">{visible(turn.error.message)}</p>}
-      <Section title={speaker(turn)}><Text text={turn.input} label={speaker(turn)} class="said" /></Section>
-      {base ? <BesideBase {...props} base={base} /> : <Answer {...props} />}
-      {props.labelling && (
-        <div class="ask">
-          <span>Is this answer right?</span>
-          <LabelButtons place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
-          <Note place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
-        </div>
+      {workspace && (
+        <>
+          <Switch label="Parts of the turn" of={[
+            ["Answer", !inWorkspace, () => setInWorkspace(false)],
+            [`Trajectory: ${plural(calls.length, "call")}, ${plural(workspace.files.length, "changed file")}`, inWorkspace, () => setInWorkspace(true)],
+          ]} />
+          <div hidden={!inWorkspace}>{called}<ChangedFiles {...workspace} /></div>
+        </>
       )}
-      {(turn.tool_assertions.length > 0 || calls.length > 0) && (
-        <Section title="Tool calls">
-          <ExpectedTools turn={turn} />
-          {base && callsText(base.tool_invocations ?? []) !== callsText(calls) ? (
-            <Compared left={callsText(base.tool_invocations ?? [])} right={callsText(calls)} leftName={props.baseName} rightName="This run" mode={props.mode} code />
-          ) : (
-            <ToolCalls calls={calls} />
-          )}
-        </Section>
-      )}
-      {turn.workspace && <ChangedFiles {...turn.workspace} />}
-      {turn.evaluations.length > 0 && (
-        <Section title="Evaluations">
-          {base && <ComparedEvaluations base={base.evaluations} baseName={props.baseName} head={turn.evaluations} />}
-          <Evaluations evaluations={turn.evaluations} metrics={props.metrics} said={turn.problems} labelling={props.labelling} />
-        </Section>
-      )}
-      {chunks.length > 0 && (
-        <Section title={`Retrieved chunks (${chunks.length})`}>
-          {chunks.map((chunk, at) => (
-            <details class="item">
-              <summary>
-                <span class="name">{visible(chunk.id ?? `chunk ${at + 1}`)}</span>
-                {chunk.score !== null && <span class="score">{number(chunk.score)}</span>}
-                <span class="why">{visible((chunk.text ?? "").slice(0, 160))}</span>
-              </summary>
-              <Text text={chunk.text ?? ""} label={`Chunk ${at + 1}`} />
-            </details>
-          ))}
-        </Section>
-      )}
-      {context.length > 0 && (
-        <Section title={`Context (${context.length})`}>
-          {context.map((text, at) => (
-            <details class="item">
-              <summary><span class="name">text {at + 1}</span><span class="why">{visible(text.slice(0, 160))}</span></summary>
-              <Text text={text} label={`Context ${at + 1}`} />
-            </details>
-          ))}
-        </Section>
-      )}
-      {factsOf(turn).map(([name, text]) => !isShort(text) && <Section title={visible(name)}><Text text={text} label={name} /></Section>)}
-      <Usage turn={turn} />
+      <div hidden={workspace && inWorkspace}>
+        <Section title={speaker(turn)}><Text text={turn.input} label={speaker(turn)} class="said" /></Section>
+        {base ? <BesideBase {...props} base={base} /> : <Answer {...props} />}
+        {props.labelling && (
+          <div class="ask">
+            <span>Is this answer right?</span>
+            <LabelButtons place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
+            <Note place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
+          </div>
+        )}
+        {!workspace && called}
+        {turn.evaluations.length > 0 && (
+          <Section title="Evaluations">
+            {base && <ComparedEvaluations base={base.evaluations} baseName={props.baseName} head={turn.evaluations} />}
+            <Evaluations evaluations={turn.evaluations} metrics={props.metrics} said={turn.problems} labelling={props.labelling} />
+          </Section>
+        )}
+        {chunks.length > 0 && (
+          <Section title={`Retrieved chunks (${chunks.length})`}>
+            {chunks.map((chunk, at) => (
+              <Fold name={visible(chunk.id ?? `chunk ${at + 1}`)} why={chunk.text ?? ""} score={chunk.score === null ? "" : number(chunk.score)}>
+                <Text text={chunk.text ?? ""} label={`Chunk ${at + 1}`} />
+              </Fold>
+            ))}
+          </Section>
+        )}
+        {context.length > 0 && (
+          <Section title={`Context (${context.length})`}>
+            {context.map((text, at) => (
+              <Fold name={`text ${at + 1}`} why={text}><Text text={text} label={`Context ${at + 1}`} /></Fold>
+            ))}
+          </Section>
+        )}
+        {factsOf(turn).map(([name, text]) => !isShort(text) && <Section title={visible(name)}><Text text={text} label={name} /></Section>)}
+        <Usage turn={turn} />
+      </div>
     </article>
   );
 }
@@ -136,28 +140,34 @@ function ExpectedTools(props: { turn: Turn }): JSX.Element | null {
   );
 }
 
-function ToolCalls(props: { calls: ToolCall[] }): JSX.Element {
-  if (!props.calls.length) return <p class="none">No tool was called.</p>;
+/** The calls in order of time; those whose order is unknown are in that of the record. */
+function Steps(props: { turn: Turn; calls: ToolCall[] }): JSX.Element {
+  const { calls, turn: { steps } } = props;
+  const all: Step[] = [...steps, ...calls.flatMap((_, tool) => (steps.some((step) => step.tool === tool) ? [] : { tool }))];
+  if (!all.length) return <p class="none">No tool was called.</p>;
   return (
     <>
-      {props.calls.map((call, at) => (
-        <details class="item">
-          <summary>
-            <span class="at">{at + 1}</span>
-            <code class="name">{visible(call.name)}</code>
-            {call.error !== null && <Mark outcome="error" label />}
-            <code class="why">{visible(call.args.replace(/\s+/g, " ").slice(0, 200))}</code>
-            <span class="score">{call.duration_ms === null ? "" : duration(call.duration_ms)}</span>
-          </summary>
-          <div class="pair">
-            <div><h5>Arguments</h5><Text text={call.args} label={`Arguments of call ${at + 1}`} /></div>
-            <div>
-              <h5>{call.error !== null ? "Error" : "Result"}</h5>
-              <Text text={call.error ?? call.result} none="There is no result." label={`Result of call ${at + 1}`} />
+      {all.map((step) => {
+        const call = calls[step.tool ?? -1];
+        const number = step.tool! + 1;
+        const start = step.start_ms == null ? "" : `at ${duration(step.start_ms)}`;
+        if (!call) return <p class="step">{start} <span>{visible(step.model ?? "model")}</span> {duration(step.duration_ms)}</p>;
+        return (
+          <Fold
+            mark={<><span class="at">{start || number}</span>{call.error !== null && <Mark outcome="error" label />}</>}
+            name={<code>{visible(call.name)}</code>} why={call.args} score={call.duration_ms === null ? "" : duration(call.duration_ms)}
+          >
+            <div class="pair">
+              <div><h5>Arguments</h5><Text text={call.args} label={`Arguments of call ${number}`} /></div>
+              <div>
+                <h5>{call.error !== null ? "Error" : "Result"}</h5>
+                <Text text={call.error ?? call.result} none="There is no result." label={`Result of call ${number}`} />
+              </div>
             </div>
-          </div>
-        </details>
-      ))}
+          </Fold>
+        );
+      })}
+      {all.some((step) => step.start_ms == null) && <p class="soft">In the order of the record; not all times are known.</p>}
     </>
   );
 }
@@ -167,8 +177,7 @@ function ChangedFiles(props: Workspace): JSX.Element {
   return (
     <Section title={`Changed files (${props.files.length})`}>
       {props.files.map((file) => (
-        <details class="item">
-          <summary><code class="name">{visible(file.path)}</code><span class="why">{file.change}</span></summary>
+        <Fold name={<code>{visible(file.path)}</code>} why={file.change}>
           {file.difference === null ? <p class="none">Its difference is not kept.</p> : (
             <pre class="diff" tabIndex={0} role="group" aria-label={`Difference of ${file.path}`}>
               {file.difference.split("\n").map((line) => {
@@ -177,7 +186,7 @@ function ChangedFiles(props: Workspace): JSX.Element {
               })}
             </pre>
           )}
-        </details>
+        </Fold>
       ))}
       {props.cut && <p class="soft">The rest of the difference was cut.</p>}
       {props.kept && <p class="soft">If the trial failed, its files are in <code>{visible(props.kept)}</code>.</p>}

@@ -65,7 +65,7 @@ class Finished(Struct, frozen=True):
         if file is not None:
             found = adapter.read([*_lines_of(file), *events])
         if unreadable and not self.stopped:
-            ended = Ended("infrastructure", f"wrote {unreadable} lines that are not JSON")
+            ended = Ended("infrastructure", f"wrote {len(unreadable)} lines that are not JSON")
             return self._checked(replace(found, ended=ended))
         return self._checked(found)
 
@@ -75,9 +75,8 @@ class Finished(Struct, frozen=True):
         if isinstance(adapter, UnknownProgram):
             return [self.output.lossy_text()]
         file = adapter.session_file(home, session) if session else None
-        events, _ = self._events()
-        unread = [line.lossy_text() for line in self.output.lines() if not _is_json(line) and line.lossy_text().strip()]
-        return [*([] if file is None else _lines_of(file)), *unread, *events]
+        events, unreadable = self._events()
+        return [*([] if file is None else _lines_of(file)), *unreadable, *events]
 
     def _checked(self, found: Trajectory) -> Trajectory:
         if self.stopped:
@@ -86,27 +85,19 @@ class Finished(Struct, frozen=True):
             return replace(found, ended=Ended("infrastructure", exit_phrase(self.exit_code or 0)))
         return found
 
-    def _events(self) -> tuple[list[Event], int]:
-        """Return the lines that are JSON objects, and the number of others."""
+    def _events(self) -> tuple[list[Event], list[str]]:
+        """Return the lines that are JSON objects, and the texts that are no JSON."""
         events: list[Event] = []
-        unreadable = 0
+        unreadable: list[str] = []
         for line in self.output.lines():
             try:
                 value = line.lossy_json()
             except ForeignError:
-                unreadable += 1 if line.lossy_text().strip() else 0
+                unreadable += [text] if (text := line.lossy_text()).strip() else []
                 continue
             if isinstance(value, dict):
                 events.append(value)
         return events, unreadable
-
-
-def _is_json(line: Foreign) -> bool:
-    try:
-        line.lossy_json()
-    except ForeignError:
-        return False
-    return True
 
 
 def read_end(file: BinaryIO, most_bytes: int) -> Foreign:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from msgspec import Struct
@@ -43,6 +44,8 @@ class RecordedTurns:
             digest: digest of the workspace before the first turn.
         """
         self.replays = recording.replays
+        # Trials read and write in threads, and the index of the file is for one at a time.
+        self._lock = Lock()
         self._entries, self._redactor = recording.entries, recording.redactor
         self._misses = MissExplainer(recording.entries)
         settings = target.model_dump(
@@ -67,7 +70,8 @@ class RecordedTurns:
         """
         key = make_key(request)
         try:
-            entry = self._entries.read(key)
+            with self._lock:
+                entry = self._entries.read(key)
         except WireError as error:
             raise AgentError(error.message, error.code) from None
         if entry is None:
@@ -106,9 +110,10 @@ class RecordedTurns:
             "files": files,
         }
         try:
-            self._entries.write(
-                make_key(request), request, Answer(200, (), b"", payload, turn.seconds), datetime.now(UTC)
-            )
+            with self._lock:
+                self._entries.write(
+                    make_key(request), request, Answer(200, (), b"", payload, turn.seconds), datetime.now(UTC)
+                )
         except WireError as error:
             raise AgentError(error.message, error.code) from None
 

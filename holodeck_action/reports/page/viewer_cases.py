@@ -13,7 +13,7 @@ from holodeck_action.decide.case_verdicts import judge_trial
 from holodeck_action.decide.compare.pairing import case_difference
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, TrialVerdict, TurnVerdict
-from holodeck_action.record.evaluation import PREFERENCE, Evaluation
+from holodeck_action.record.evaluation import PREFERENCE
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.pair_texts import compares_conversations, sees_of
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
@@ -61,9 +61,8 @@ def _pair(case: CaseRecord | None, base: CaseRecord | None) -> dict[str, Any]:
     the questions differ."""
     if case is None or base is None or case_difference(base, case) is not None:
         return {}
-    found: dict[str, Evaluation] = {}
-    for turn in case.turns:
-        found.update((each.evaluator_name, each) for each in turn.evaluations if each.criteria.kind == PREFERENCE)
+    graded = (each for turn in case.turns for each in turn.evaluations)
+    found = {each.evaluator_name: each for each in graded if each.criteria.kind == PREFERENCE}
     sees = next((sees_of(each) for each in found.values()), "turn")
     goal = None if case.user is None else case.user.goal
     conversation = compares_conversations(case, sees=sees)
@@ -110,7 +109,8 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict | None) -> dict[str, Any]:
 
 def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, page_turn: dict[str, Any]) -> None:
     """Add the verdict to a turn's data, and remove data that the page does not show."""
-    del page_turn["index"], page_turn["source"], page_turn["timing"]
+    del page_turn["index"], page_turn["source"]
+    page_turn["steps"] = (page_turn.pop("timing") or {}).get("steps", ())
     page_turn["outcome"], page_turn["problems"] = verdict.outcome, turn_problems(turn, verdict)
     page_turn["latency_ms"] = _round_ms(value_or_none(turn.took_ms))
     page_turn["first_token_ms"] = _round_ms(value_or_none(turn.began_ms))

@@ -22,14 +22,14 @@ from holodeck_action.llm.messages import Message, Request, ToolResult
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.llm.usage import list_price
 from holodeck_action.record.agent_errors import AgentError, TargetError
-from holodeck_action.record.record import Usage
+from holodeck_action.record.record import Step, Usage
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.own_model.case_files import CaseFiles, message_with_files
 from holodeck_action.targets.own_model.runner_settings import RunnerSettings
-from holodeck_action.targets.own_model.toolbox import ConversationTools, SuiteTools
+from holodeck_action.targets.own_model.toolbox import ConversationTools, SuiteTools, ToolCalls
 from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
@@ -134,10 +134,14 @@ class ConversationCost(Struct):
     Attributes:
         before: cost of finished turns in US dollars.
         meter: records the model calls of the current turn.
+        began_s: start of the current turn in monotonic seconds.
+        steps: the model calls of the current turn and the tool calls that they requested, in order.
     """
 
     before: float = 0.0
     meter: Meter = field(default_factory=Meter)
+    began_s: float = 0.0
+    steps: tuple[Step, ...] = ()
 
     def known_usd(self) -> float:
         """Return the cost of the conversation in US dollars at list prices, without calls whose price is unknown."""
@@ -147,8 +151,24 @@ class ConversationCost(Struct):
     def next_turn(self) -> Meter:
         """Start a new turn, and return the meter of the finished turn."""
         finished = self.meter
-        self.before, self.meter = self.known_usd(), Meter()
+        self.before, self.meter, self.steps = self.known_usd(), Meter(), ()
         return finished
+
+    def add_steps(self, now_s: float, tools: int) -> None:
+        """Add the last model call, which has ended, and the tool calls that it requested, which begin now.
+
+        Args:
+            now_s: monotonic seconds.
+            tools: number of the tool calls.
+        """
+        last, now_ms = self.meter.records[-1], round(1000 * (now_s - self.began_s), 1)
+        took_ms = round(1000 * last.latency_s, 1)
+        # Behind an answer from a recording, times would be those of no run.
+        is_timed = not last.cached and all(step.start_ms is not None for step in self.steps)
+        start_ms, tools_ms = (max(0.0, round(now_ms - took_ms, 1)), now_ms) if is_timed else (None, None)
+        called = sum(step.tool is not None for step in self.steps)
+        requested = (Step(called + at, start_ms=tools_ms) for at in range(tools))
+        self.steps = (*self.steps, Step(None, last.model, start_ms, took_ms), *requested)
 
 
 class ModelAgent(Agent):
@@ -253,6 +273,7 @@ class ModelAgent(Agent):
                 model keeps calling tools, `session_budget` if the conversation has reached its cost limit, or a code of
                 `AnswerFormat.read`.
         """
+        cost.began_s = self._monotonic()
         files = () if self._files is None else await self._files.read(turn)
         request = Request((message_with_files(files, turn.input),), self._instructions)
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
@@ -268,20 +289,15 @@ class ModelAgent(Agent):
             text = self._answer_format.read(answer, max_tokens=self._max_tokens, redact=self._clients.redact)
             reply = reply_from_mapping(text, max_bytes=self._max_bytes)
         history[:] = messages
-        called = tools.take_calls() if tools is not None else None
-        if called is None:
-            # Without tools, it is known that there are no tool calls.
-            reply = replace(reply, tool_invocations=())
-        else:
-            reply = replace(
-                reply,
-                tool_invocations=called.invocations,
-                retrieval_context=called.retrieval_context,
-                retrieved_chunks=called.retrieved_chunks,
-            )
-        meter = cost.next_turn()
+        # Without tools, it is known that there are no tool calls.
+        called = ToolCalls((), None) if tools is None else tools.take_calls()
+        steps, meter = cost.steps, cost.next_turn()
         return replace(
             reply,
+            tool_invocations=called.invocations,
+            retrieval_context=called.retrieval_context,
+            retrieved_chunks=called.retrieved_chunks,
+            steps=steps,
             usage=_mark_estimated(meter.usage()),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
             fallback_model=fallback,
@@ -302,6 +318,7 @@ class ModelAgent(Agent):
             answer, model = await self._call_model(messages)
             if model is not self._model:
                 fallback = model.plan.name
+            cost.add_steps(self._monotonic(), 0 if tools is None else len(answer.calls))
             messages = [*messages, answer.message]
             if not answer.calls or tools is None:
                 return messages, answer, fallback
@@ -374,7 +391,7 @@ class ModelSession(Session):
         meter = self._cost.meter
         usage = meter.usage()
         unknown = usage == Usage() or any(record.status is None for record in meter.records)
-        return PartialTurn(called, None if unknown else _mark_estimated(usage))
+        return PartialTurn(called, None if unknown else _mark_estimated(usage), steps=self._cost.steps)
 
     async def close(self) -> None:
         """Release the tools of the conversation; connections to the model stay open."""
