@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
 from contextlib import ExitStack
 from copy import deepcopy
@@ -12,11 +14,12 @@ from typing import Any
 import jsonschema
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.record.result_files import read_record
 from holodeck_action.suite.model.providers import ProviderEnum
 from scripts.build_conformance import documents, samples
 from tests.commands.project import Project
 from tests.conformance.samples import Site, reply, run
-from tests.extensions.gllm.gllm import GOOD, SUMMED
+from tests.extensions.gllm.gllm import GOOD, ITEM, SUMMED
 from tests.extensions.honeyhive.test_export import EQUALITY, F1, LENGTH, compared
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
 from tests.llm.models import KEY, FakeModels, Reply, Request, serve_models
@@ -25,6 +28,9 @@ from tests.metrics.judging.test_dimensions import Judge as DimensionJudge
 
 GRADERS = """
 from holodeck.lib.test_runner.code_grader import GraderResult
+
+def broken(ctx):
+    raise ValueError("no citations found")
 
 def tone(ctx):
     return GraderResult(score=1.0, reason="polite", confidence=0.92, details={"language": "en"})
@@ -38,8 +44,20 @@ def word(ctx):
 def strict(ctx):
     return True
 
-def broken(ctx):
-    raise ValueError("no citations found")
+def no(ctx):
+    return False
+
+def half(ctx):
+    return 0.5
+
+def stern(ctx):
+    return GraderResult(score=1.0, passed=False)
+
+def far(ctx):
+    return 1.5
+
+def called(ctx):
+    return "search" in [call.name for call in ctx.tool_invocations]
 """
 JUDGED = ("quality", "factual_accuracy", "toxicity", "relevance")
 TRUTH = Truth({**GOOD, **SUMMED}, chunks=("no", "yes"), sentences=("yes", "no"), trajectory="no")
@@ -64,6 +82,7 @@ class Lab:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
         self._stack = stack
+        self._suites = 0
         self._played: dict[tuple[str, str, int], dict[str, Any]] = {}
 
     def _project(self, name: str) -> Project:
@@ -155,6 +174,36 @@ class Lab:
             site = Site(project, self.readers, documents()[document].modules)
             self._played[document, heading, at] = run(found[at], site)[1]
         return self._played[document, heading, at]
+
+    def suite(
+        self, metrics: list[dict[str, Any]], response: str = "a", calls: Any = None, policy: Any = None, **case: Any
+    ) -> dict[str, Any]:
+        """What a run gives of one case with a recorded answer: exit code, texts, outcome, and evaluations by name."""
+        self._suites += 1
+        project = self._project(f"suite {self._suites}")
+        project.write("graders.py", GRADERS)
+        model = {"provider": "ollama", "name": "llama3.2", "endpoint": self.readers.ollama_url}
+        asked = {} if "turns" in case else {"input": "?"}
+        project.suite([{"name": "a", **asked, **case}], metrics, model=model)
+        invocations = {} if calls is None else {"tool_invocations": calls}
+        answer = {"case": "a", "response": response, **invocations}
+        project.answers([{**answer, "turn": turn} for turn in range(len(case.get("turns", [case])))])
+        project.policy(target="recorded:answers.jsonl", **(policy or {}))
+        done = project.run("run", "-o", "out")
+        told = {"code": int(done.code), "errors": done.errors, "stdout": done.stdout}
+        if not (project.out / "results.json").exists():
+            return told
+        turn = read_record(project.out / "results.json").cases[0].trials[0].turns[-1]
+        outcome = project.verdict()["cases"][0]["outcome"]
+        return {**told, "outcome": outcome, **{found.evaluator_name: found for found in turn.evaluations}}
+
+    @cached_property
+    def agent(self) -> Any:
+        """What gllm-evals' evaluator of agents gives for an item with a trajectory."""
+        evaluators, metrics = (importlib.import_module(f"gllm_evals.{name}") for name in ("evaluator", "metrics"))
+        accuracy = metrics.LangChainAgentTrajectoryAccuracyMetric()
+        evaluator = evaluators.AgentEvaluator(self.judge(), trajectory_accuracy_metric=accuracy)
+        return asyncio.run(evaluator.evaluate(ITEM))
 
     def valid(self, schema: str, *path: str | int, without: str = "", **changes: Any) -> bool:
         """Whether the part of the export with a schema stays valid when what is at a path loses or changes fields."""

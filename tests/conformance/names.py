@@ -97,6 +97,7 @@ def result_of(evaluator: Any, data: Any) -> Any:
     return asyncio.run(evaluator.evaluate(data))
 
 
+CONFIGURATION = "holodeck_action.extensions.honeyhive.evaluation_config"
 HOLODECK = "holodeck.lib.evaluators"
 
 
@@ -152,9 +153,12 @@ def names_for(document: str, lab: Lab) -> Names:
         "sample": lambda: lambda heading, at=0: lab.sample(document, heading, at),
         "api_sample": lambda: lambda heading, at=0: lab.sample("holodeck-evaluation-api", heading, at),
         "reader": lab.reader,
+        "suite": lambda: lab.suite,
+        "agent": lambda: lab.agent,
         "MyEvaluator": lambda: lab.sample("holodeck-evaluation-api", "BaseEvaluator", 0)["MyEvaluator"],
         "other": lambda: lab.judge("other"),
         "bleu": lambda: documented("BLEUEvaluator", [f"{HOLODECK}.nlp_metrics"])(threshold=0.5),
+        "config": lambda: importlib.import_module(CONFIGURATION).HoneyHiveEvaluationConfig,
         "own": lambda: type("Own", (documented("MetricsAggregator", modules),), {})(),
         "by": lambda: lab.evaluations,
         "export": lambda: lab.exported,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs()
 COSTLY = re.compile(
-    r"\b(?:to_deepeval_model|by|export|after|valid|graded|judged|(?:api_)?sample|reader|MyEvaluator|evaluated)\b"
+    r"\b(?:to_deepeval_model|by|export|after|valid|graded|judged|suite|agent|(?:api_)?sample|reader|MyEvaluator|evaluated)\b"
 )
 """What starts a run, or imports DeepEval: names in expressions."""
 
