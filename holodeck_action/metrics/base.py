@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
@@ -310,6 +310,20 @@ class BaseEvaluator(ABC):
             code="missing_input",
             context={"parameter": param.value},
         )
+
+
+@runtime_checkable
+class FollowsSteps(Protocol):
+    """An evaluator whose judge follows evaluation steps, which the settings contain or the judge writes."""
+
+    @property
+    def steps(self) -> tuple[str, ...] | None:
+        """The steps; None until the judge has written them."""
+        ...
+
+    def use_steps(self, steps: Sequence[str]) -> None:
+        """Use steps that the judge wrote earlier."""
+        ...
 
 
 class Around(BaseEvaluator):

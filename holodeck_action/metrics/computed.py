@@ -84,6 +84,10 @@ class ScoringMetric(Metric):
         """
         raise NotImplementedError
 
+    def prepare(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the inputs before they are checked; a metric may take one from another, such as a missing context."""
+        return inputs
+
     def version_with(self, use: Use) -> str:
         """Return the `evaluator_version` of records of items that were graded with `use`."""
         return self.version
@@ -231,7 +235,7 @@ class Grader(BaseEvaluator):
             EvaluationError: see `BaseEvaluator.resolve`; or a name is not an evaluation parameter (code
                 `unknown_parameter`).
         """
-        arguments = super().resolve(inputs)
+        arguments = super().resolve(self.config.prepare(inputs))
         if not self.computes:
             return arguments
         declared = declared_names(self.PARAM_SPEC)

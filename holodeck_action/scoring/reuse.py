@@ -18,9 +18,8 @@ from msgspec import Struct, structs
 from holodeck_action import __version__
 from holodeck_action.llm.calls import Meter, judge_context, use_context
 from holodeck_action.llm.providers import ModelConfigError
-from holodeck_action.metrics.base import Around, BaseEvaluator
+from holodeck_action.metrics.base import Around, BaseEvaluator, FollowsSteps
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.model_judged import FollowsSteps
 from holodeck_action.metrics.params import declared_names
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.record import ToolInvocation, Usage

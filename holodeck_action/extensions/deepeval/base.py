@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig, native_model
@@ -19,12 +20,11 @@ from holodeck_action.extensions.deepeval.model import Problem, deepeval_model
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.spans import SpanScope
-from holodeck_action.metrics.base import EvaluationResult, RetryConfig, describe
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.copied import list_strings
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 from holodeck_action.metrics.judging.libraries import LibraryError, LibraryJudge, LocalJudge, evaluate_in_library
-from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, provide_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
@@ -36,6 +36,7 @@ from holodeck_action.text.plain import cut
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.tracing.settings import Traces
+    from holodeck_action.llm.providers import ModelPlan
     from holodeck_action.llm.spans import Span
 
 
@@ -114,7 +115,7 @@ _NEUTRALIZED = "[\u200bDEEPEVAL:"
 _SUMMARY_LENGTH = 200
 
 
-class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
+class DeepEvalBaseEvaluator(BaseEvaluator):
     """An evaluator that calls a judge through a metric of DeepEval; subclasses implement `_create_metric`.
 
     In `_create_metric`, user-defined subclasses read `self._threshold` and `self._model`, as in HoloDeck's
@@ -163,7 +164,9 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         Raises:
             ValueError: the threshold is outside 0..1, or a setting of `observability_config` has no effect here.
         """
-        super().__init__(model_config, timeout, retry_config, judge)
+        super().__init__(timeout, retry_config)
+        self._model_config: JudgeModelConfig | None = model_config
+        self._judge = judge
         if observability_config is not None:
             check_observability(observability_config)
         self._native_model: Any = None
@@ -181,10 +184,20 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """The metric's name in results."""
         return self.METRIC
 
+    @property
+    def model_config(self) -> JudgeModelConfig | None:
+        """The configuration of the judge model; None if there is no judge, or if the evaluator received a judge."""
+        return self._model_config if self._judge is None else None
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether the evaluator was given a judge, which must not be replaced, instead of a model configuration."""
+        return self._judge is not None
+
     def with_model(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
         """Return a copy of the evaluator that uses another model and the time limit `timeout` in seconds."""
-        found = super().with_model(model_config, timeout)
-        found._native_model = None
+        found = copy(self)
+        found._model_config, found._native_model, found.timeout = model_config, None, timeout
         return found
 
     @property
@@ -204,6 +217,13 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         if self._native_model is None:
             self._native_model = native_model(self._require_model_config())
         return self._native_model
+
+    def _check_judge(self) -> None:
+        if self._judge is None:
+            self._require_model_config()
+
+    def _plan(self, environ: Mapping[str, str]) -> ModelPlan:
+        return self._require_model_config().plan(environ)
 
     def _require_model_config(self) -> JudgeModelConfig:
         if self._model_config is None:
@@ -279,7 +299,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         if self.uses_judge:
-            self.check_judge()
+            self._check_judge()
         settled = self._result_without_judge(kwargs)
         if settled is not None:
             return settled

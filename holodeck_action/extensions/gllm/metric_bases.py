@@ -8,11 +8,11 @@ from copy import copy
 from typing import Any, Self
 
 from holodeck_action.extensions.azure.base import AzureAIEvaluator
+from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.extensions.gllm.inputs import gllm_name, has_input, normalize_inputs
 from holodeck_action.extensions.gllm.judging import Grading
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.metric_sets import Member, Outcome
 from holodeck_action.metrics.params import EvalParam
 from holodeck_action.suite.model.metric_base import Metric
@@ -126,7 +126,7 @@ def to_metric(metric: BaseMetric | BaseEvaluator) -> BaseMetric:
     evaluator = metric.evaluator
     if isinstance(metric, GradedMetric | _AzureMetric):
         return metric
-    if isinstance(evaluator, ModelJudgedEvaluator) and not evaluator.has_judge:
+    if isinstance(evaluator, DeepEvalBaseEvaluator) and not evaluator.has_judge:
         return _EvaluatorMetric(metric.name, evaluator, has_verdict=metric.has_verdict)
     if isinstance(evaluator, AzureAIEvaluator):
         return _AzureMetric(metric.name, evaluator, has_verdict=metric.has_verdict)
@@ -188,7 +188,7 @@ class GradedMetric(BaseMetric):
 class _EvaluatorMetric(GradedMetric):
     """Wraps an evaluator of this package that calls a model."""
 
-    def __init__(self, name: str, evaluator: ModelJudgedEvaluator, *, has_verdict: bool) -> None:
+    def __init__(self, name: str, evaluator: DeepEvalBaseEvaluator, *, has_verdict: bool) -> None:
         self._given = evaluator
         config = evaluator.model_config
         self._own = Grading(None if config is None else (config,))

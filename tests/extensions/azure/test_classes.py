@@ -25,9 +25,10 @@ from holodeck_action.extensions.azure.catalogue import (
     evaluator_names,
     find_evaluator,
 )
-from holodeck_action.extensions.azure.class_evaluator import AzureClassEvaluator, agent_messages
+from holodeck_action.extensions.azure.class_metric import AzureClassMetric, agent_messages
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult
+from holodeck_action.metrics.judging.asking import judged_grader
 from holodeck_action.record.record import ToolInvocation
 from tests.commands.project import Project, evaluations
 from tests.extensions.azure.azure_judge import config
@@ -76,7 +77,9 @@ def judged(scale: tuple[int, int]) -> Callable[[Request], Answer]:
 async def ours(models: FakeModels, name: str, entry: AzureEntry) -> EvaluationResult:
     async with opened() as wire:
         judge = JudgeModel(config(models).plan({}), wire)
-        return await AzureClassEvaluator(name, options(entry), judge=judge).evaluate(**TEXTS, tool_invocations=CALLS)
+        metric = AzureClassMetric(metric=name, options=options(entry))
+        assert isinstance(metric, AzureClassMetric)
+        return await judged_grader(metric, judge=judge).evaluate(**TEXTS, tool_invocations=CALLS)
 
 
 def inputs_of(entry: AzureEntry) -> dict[str, Any]:
