@@ -54,6 +54,7 @@ class Picture:
 
 
 def _open_difference(page: Page) -> None:
+    page.click("text=Trajectory: ")
     page.click("summary:has-text('modified')")
     page.locator(".item pre.diff").scroll_into_view_if_needed()
 
