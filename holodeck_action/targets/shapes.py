@@ -38,7 +38,8 @@ def plain_entries(value: Mapping[Any, Any], keys: Sequence[str], max_bytes: int)
     """Return the entries of a whole reply as plain JSON values, in which lone surrogates are replaced.
 
     Raises:
-        AgentError: `bad_reply`: a key is not one of `keys`, or a value is not JSON, too deep or not finite; `too_large`.
+        AgentError: `bad_reply`: a key is not one of `keys`, or a value is not JSON, too deep or not finite;
+            `too_large`.
     """
     if any(key not in keys for key in value):
         raise _unknown_key(value, keys, "")

@@ -192,3 +192,12 @@ def _text_of(error: BaseException) -> str:
         return str(error)
     except Exception as trouble:  # noqa: BLE001 - an exception whose text cannot be made still has its type
         return f"(no text: converting it to text raised {type(trouble).__name__})"
+
+
+def file_of_module(module: object) -> object:
+    """Return the `__file__` of a value in `sys.modules`, which user code may have set to any object."""
+    try:
+        # Not `getattr`: a module that loads lazily would load now.
+        return object.__getattribute__(module, "__dict__").get("__file__")
+    except Exception:  # noqa: BLE001 - it is the suite's code
+        return None

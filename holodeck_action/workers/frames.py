@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 
 HEADER = 4
 """Size in bytes of the header of a message, which contains the length of its body."""
-
-JSON_EXPANSION = 6
-"""Maximum bytes of JSON for one byte of content (a control character becomes `\\u0000`)."""
 
 ENVELOPE = 256 * 1024
 """Maximum bytes of a message in addition to its content, for its id or an error with a traceback."""

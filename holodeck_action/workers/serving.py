@@ -22,7 +22,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.workers.code_errors import CallError, UserFolders
+from holodeck_action.workers.code_errors import CallError, UserFolders, file_of_module
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, pack, unpack
 from holodeck_action.workers.json_values import PlainConverter
 from holodeck_action.workers.streamed_reply import collect_reply, is_streamed
@@ -34,15 +34,6 @@ if TYPE_CHECKING:
 
 _FILES_PER_ANSWER = 200
 """Maximum number of imported files in one answer, so that the answer does not exceed its size limit."""
-
-
-def _file_of(module: object) -> object:
-    """Return the `__file__` of a value in `sys.modules`, which user code may have set to any object."""
-    try:
-        # Not `getattr`: a module that loads lazily would load now.
-        return object.__getattribute__(module, "__dict__").get("__file__")
-    except Exception:  # noqa: BLE001 - it is the suite's code
-        return None
 
 
 def serve(connection: int, folder: str) -> None:
@@ -110,7 +101,7 @@ class Server:
         if len(sys.modules) != len(self._modules):
             for name in [each for each in list(sys.modules) if each not in self._modules]:
                 self._modules.add(name)
-                file = _file_of(sys.modules.get(name))
+                file = file_of_module(sys.modules.get(name))
                 if isinstance(file, str) and self._user_folders.relative_path(file) is not None:
                     self._unreported.append(file)
         reported, self._unreported = self._unreported[:_FILES_PER_ANSWER], self._unreported[_FILES_PER_ANSWER:]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from holodeck_action.workers.code_errors import file_of_module
+
 _MOST_BYTES = 150_000
 """Maximum bytes of the paths in one answer, so that the answer does not exceed its size limit."""
 _MOST_ARGUMENTS = 1_000
@@ -61,7 +63,7 @@ class FileWatch:
         for name, module in list(sys.modules.items()):
             if name not in self._modules:
                 self._modules.add(name)
-                file = _file_of(module)
+                file = file_of_module(module)
                 if isinstance(file, str):
                     self._add(file)
         count = size = 0
@@ -91,15 +93,6 @@ class FileWatch:
             return
         self._seen.add(found)
         self._new.append(found)
-
-
-def _file_of(module: object) -> object:
-    """Return the `__file__` of a value in `sys.modules`, which user code may have set to any object."""
-    try:
-        # Not `getattr`: a module that loads lazily would load now.
-        return object.__getattribute__(module, "__dict__").get("__file__")
-    except Exception:  # noqa: BLE001 - it is the suite's code
-        return None
 
 
 def _opened(args: tuple[Any, ...]) -> Iterator[Any]:
