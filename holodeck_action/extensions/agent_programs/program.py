@@ -86,7 +86,7 @@ class Finished(Struct, frozen=True):
         return found
 
     def _events(self) -> tuple[list[Event], list[str]]:
-        """Return the lines that are JSON objects, and the texts that are no JSON."""
+        """Return the lines that are JSON objects, and the texts of those that are not JSON."""
         events: list[Event] = []
         unreadable: list[str] = []
         for line in self.output.lines():
