@@ -9,6 +9,7 @@ import fnmatch
 import json
 import math
 import re
+import string
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Union
 
@@ -87,6 +88,17 @@ def equals(ctx: GraderContext, value: str) -> bool:
 def equals_trimmed(ctx: GraderContext, value: str) -> bool:
     """Return whether the answer equals the expected string, ignoring white space around the answer."""
     return bool(ctx.agent_response.strip() == value)
+
+
+def matches_target(ctx: GraderContext, value: list[str], location: str = "end", ignore_case: bool = True) -> bool:
+    """Return whether the answer has one of the targets at a place, without white space and punctuation around both."""
+    found, *targets = [
+        (text.casefold() if ignore_case else text).strip(string.whitespace + string.punctuation)
+        for text in (ctx.agent_response, *value)
+    ]
+    if location in ("begin", "end"):
+        return any(found.startswith(text) if location == "begin" else found.endswith(text) for text in targets)
+    return found in targets if location == "exact" else any(text in found for text in targets)
 
 
 def same_value(first: Any, second: Any) -> bool:

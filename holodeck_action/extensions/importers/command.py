@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="import", cls=HelpfulCommand)
-@click.argument("program", type=click.Choice(["promptfoo", "deepeval", "evals"]))
+@click.argument("program", type=click.Choice(["promptfoo", "deepeval", "evals", "inspect"]))
 @click.argument("file", type=PATH)
 @click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
 @click.option(
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 )
 @settings(
     "allow-unsafe-forks",
-    help_texts={
-        "allow-unsafe-forks": "Run a fork's code although the job has secrets: --prove, DeepEval (docs/security.md)."
-    },
+    help_texts={"allow-unsafe-forks": "Run a fork's code although the job has secrets (docs/security.md)."},
 )
 @click.pass_obj
 def import_(
@@ -50,8 +48,8 @@ def import_(
 
     PROGRAM evals: an evals.json of a skill, or the folder with the cases of `claude plugin eval`.
 
-    Prints the outcome of every assertion. No existing file is changed. A test file of DeepEval is run, without keys and
-    packages: nothing that it calls answers. No other code is run.
+    Prints the outcome of every assertion. No existing file is changed. A test file of DeepEval and a file with tasks of
+    Inspect are run, without keys and packages: nothing that they call answers. No other code is run.
 
     Exit code 0: everything was imported; 1: something has no equivalent; 2: FILE cannot be used. With --prove 0: both
     programs give equal verdicts on the recorded answers; 1: they differ; 2: they cannot be compared.

@@ -34,7 +34,7 @@ class Conversion(Struct, frozen=True):
     """The input of a conversion.
 
     Attributes:
-        program: `promptfoo`, `deepeval` or `evals`.
+        program: `promptfoo`, `deepeval`, `evals` or `inspect`.
         file: absolute path of the file to import.
         shown: path of the file as the user wrote it, for messages.
         folder: absolute path of the output folder.
@@ -42,7 +42,7 @@ class Conversion(Struct, frozen=True):
         allow_missing: whether assertions without a counterpart are accepted.
         node: whether Node.js is on the PATH.
         answers: with `--prove`, further answers that each assertion grades; else None.
-        recorded: what a test file of DeepEval constructs and checks, as JSON.
+        recorded: what a file of Python constructs and checks, as JSON.
     """
 
     program: str
@@ -178,6 +178,10 @@ def _converted(request: Conversion, source: Source) -> ImportResult:
         from holodeck_action.extensions.importers import evals
 
         return evals.convert(source, Path(request.folder), allow_missing=request.allow_missing)
+    if request.program == "inspect":
+        from holodeck_action.extensions.importers.inspect_tasks import convert as inspect_tasks
+
+        return inspect_tasks.convert(source, request.recorded, allow_missing=request.allow_missing)
     from holodeck_action.extensions.importers.deepeval import convert as deepeval
 
     return deepeval.convert(source, request.recorded, allow_missing=request.allow_missing)

@@ -36,7 +36,7 @@ class ImportOptions(Struct, frozen=True):
     """The options of `import`.
 
     Attributes:
-        program: `promptfoo`, `deepeval` or `evals`.
+        program: `promptfoo`, `deepeval`, `evals` or `inspect`.
         file: the file to import.
         folder: the output folder; None to use the file's folder.
         report: file to write the import report to, as JSON if its name ends in `.json`, else as Markdown; None to write
@@ -69,7 +69,7 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
     folder = options.folder or options.file.parent
     program, file = options.program, options.file
     conversion = Conversion.of(program, file, folder.path, caller, allow_missing=options.allow_missing)
-    if program == "deepeval" and file.path.suffix.lower() == ".py":
+    if program == "inspect" or (program == "deepeval" and file.path.suffix.lower() == ".py"):
         code = require_permission(caller.suite_context(options.flags).permission, (file.path.parent,))
         recorded = record_file(conversion.source(), caller.environ, code)
         conversion = replace(conversion, recorded=recorded)

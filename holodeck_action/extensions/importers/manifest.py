@@ -6,7 +6,7 @@ from holodeck_action.seam.manifest import Command, Extension
 
 EXTENSION = Extension(
     name="importers",
-    help="Import of suites from promptfoo, DeepEval and skills.",
+    help="Import of suites from promptfoo, DeepEval, Inspect and skills.",
     commands=(
         Command(
             name="import",

@@ -18,6 +18,7 @@ from holodeck_action.extensions.importers.deepeval.stand_ins import (
     RUN,
     UNKNOWN,
     Names,
+    Recorded,
     SkippedError,
     Unknown,
     UnknownValueError,
@@ -100,7 +101,7 @@ class Tests:
         """Run all tests."""
         marks = _listed(self._names.get("pytestmark", ()))
         for name, found in [*self._names.items()]:
-            if inspect.isfunction(found) and name.startswith("test"):
+            if inspect.isfunction(found) and (name.startswith("test") or getattr(found, "is_task", False)):
                 self._run_function(found, partial(types.SimpleNamespace, **{name: found}), marks)
             elif inspect.isclass(found) and name.startswith("Test"):
                 for inner, method in inspect.getmembers(found, inspect.isfunction):
@@ -118,6 +119,8 @@ class Tests:
                 called = getattr(owner(), function.__name__)
                 try:
                     result = called(**{name: self._argument(name, given) for name in _parameters(called)})
+                    if isinstance(result, Recorded) and getattr(function, "is_task", False):
+                        RUN.add_task(result)
                     if inspect.iscoroutine(result):
                         asyncio.run(result)
                 except (Exception, SystemExit, SkippedError) as error:  # noqa: BLE001 - it raises what it likes

@@ -29,6 +29,7 @@ from holodeck_action.extensions.importers.deepeval.stand_ins import (
     Passed,
     stand_in_class,
 )
+from holodeck_action.extensions.importers.inspect_tasks.stand_ins import INSPECT
 from holodeck_action.workers.limited_workers import MEMORY_BYTES
 
 
@@ -43,6 +44,8 @@ class StandIn(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         package = self.__name__.partition(".")[0]
+        if package == "inspect_ai":
+            return INSPECT.get(name) or stand_in_class(name)
         if package not in ("deepeval", "pytest"):
             return UNKNOWN
         if package == "pytest":
@@ -145,7 +148,7 @@ def record(checkout: str, file: str) -> dict[str, Any]:
         top = os.path.dirname(top)
     sys.path[:0] = [top, checkout, os.path.join(checkout, "src")]
     os.chdir(checkout)
-    sys.meta_path.insert(0, Finder("deepeval", "pytest"))
+    sys.meta_path.insert(0, Finder("deepeval", "pytest", "inspect_ai"))
     sys.meta_path.append(Finder())
     fixtures: dict[str, Any] = {}
     folder = checkout

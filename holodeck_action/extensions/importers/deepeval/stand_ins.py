@@ -15,7 +15,7 @@ from typing import Any
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}\ufdd1"
 """Stands in texts where a value is unknown. It is random, so that no file contains it."""
-_OWN = os.path.dirname(__file__) + os.sep
+_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _MOST_CASES = 100_000
 """Most cases of one check."""
@@ -33,6 +33,12 @@ _POSITIONAL: Mapping[str, Sequence[str]] = {
     "GEval": ("name",),
     "PatternMatchMetric": ("pattern", "ignore_case", "threshold"),
     "ToolCorrectnessMetric": ("available_tools", "threshold"),
+    "Task": ("dataset", "setup", "solver", "cleanup", "scorer"),
+    "Sample": ("input", "choices", "target", "id"),
+    "FieldSpec": ("input", "target", "choices", "id"),
+    "match": ("location",),
+    "includes": ("ignore_case",),
+    **dict.fromkeys(("system_message", "model_graded_qa", "model_graded_fact"), ("template",)),
 }
 _AT_RUN_TIME = "its value is known only at run time"
 
@@ -278,6 +284,10 @@ class Run:
         elif isinstance(cases, Recorded):
             cases = [cases]
         self._add(what, self.place(), cases, metrics, note or self.refused)
+
+    def add_task(self, value: Recorded) -> None:
+        """Record what a function with `@task` of Inspect returns."""
+        self._add("task", self.places[id(value)], [value], None, self.refused)
 
     def stop(self, place: Sequence[Any], what: str, error: BaseException) -> None:
         """Record that code ended with an error, after which nothing of it is checked."""

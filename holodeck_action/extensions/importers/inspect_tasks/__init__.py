@@ -1,0 +1,1 @@
+"""Imports from Inspect: tasks over a dataset in a file."""
