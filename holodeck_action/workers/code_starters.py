@@ -55,6 +55,6 @@ CODE_STARTERS = (
     CodeStarter(
         "comparison suites: `against`, `merge-base`", "all of the above, of another suite or another commit", "tested"
     ),
-    CodeStarter("imports: `import deepeval`, `import --prove`", "a test file; promptfoo and imported graders", None),
+    CodeStarter("imports: `import` of Python, `--prove`", "its tests or tasks; promptfoo and imported graders", None),
 )
 """All features that start code of the checkout."""

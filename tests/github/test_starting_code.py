@@ -205,6 +205,12 @@ def imported_tests(job: Job) -> None:
     job.arguments.extend(("deepeval", "test_shop.py", "-o", "imported"))
 
 
+def imported_tasks(job: Job) -> None:
+    job.python("tasks.py", "from inspect_ai import Task, task\n@task\ndef shop():\n    return Task([])\n")
+    job.command = "import"
+    job.arguments.extend(("inspect", "tasks.py", "-o", "imported"))
+
+
 PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "Python targets: `python:MODULE:CALLABLE`": (python_target, python_target_of_the_flag),
     "agents of frameworks: `langgraph:MODULE:AGENT`, …": (framework,),
@@ -219,7 +225,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "the Python of the code: `environment.interpreter`": (interpreter, interpreter_of_the_job),
     "packages: `environment`, `--requirements`": (packages, packages_of_the_flag),
     "comparison suites: `against`, `merge-base`": (beside,),
-    "imports: `import deepeval`, `import --prove`": (imported_tests, proof),
+    "imports: `import` of Python, `--prove`": (imported_tests, imported_tasks, proof),
 }
 each_plant = pytest.mark.parametrize("plant", [plant for plants in PLANTS.values() for plant in plants])
 
