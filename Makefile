@@ -104,7 +104,7 @@ agents-test: setup $(AGENTS)/.installed
 $(AGENTS)/.installed: Makefile
 	mkdir -p $(AGENTS)
 	npm install --no-audit --no-fund --prefix $(AGENTS) @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0 @github/copilot@1.0.102 \
-		@mariozechner/pi-coding-agent@0.73.1 @qwen-code/qwen-code@0.24.4 opencode-ai@1.18.33
+		@google/gemini-cli@0.61.0 @mariozechner/pi-coding-agent@0.73.1 @qwen-code/qwen-code@0.24.4 opencode-ai@1.18.33
 	touch $@
 
 # Rehearses a release: builds and checks the package, and installs it from an index on loopback on all versions of

@@ -63,7 +63,7 @@ class Finished(Struct, frozen=True):
         found = adapter.read(events)
         file = adapter.session_file(home, found.session or session or "") if found.session or session else None
         if file is not None:
-            found = adapter.read([*_lines_of(file), *events])
+            found = adapter.read([*_lines_of(file, adapter), *events])
         if unreadable and not self.stopped:
             ended = Ended("infrastructure", f"wrote {len(unreadable)} lines that are not JSON")
             return self._checked(replace(found, ended=ended))
@@ -76,7 +76,7 @@ class Finished(Struct, frozen=True):
             return [self.output.lossy_text()]
         file = adapter.session_file(home, session) if session else None
         events, unreadable = self._events()
-        return [*([] if file is None else _lines_of(file)), *unreadable, *events]
+        return [*([] if file is None else _lines_of(file, adapter)), *unreadable, *events]
 
     def _checked(self, found: Trajectory) -> Trajectory:
         if self.stopped:
@@ -107,12 +107,12 @@ def read_end(file: BinaryIO, most_bytes: int) -> Foreign:
     return Foreign(file.read(most_bytes), is_truncated=start > 0)
 
 
-def _lines_of(file: Path) -> list[Event]:
+def _lines_of(file: Path, adapter: Adapter) -> list[Event]:
     try:
         content = read_file(file, _MOST_SESSION, follow_links=False)
     except OSError:
         return []
-    return Finished(content, Foreign(b""), None)._events()[0]
+    return Finished(adapter.session_lines(content), Foreign(b""), None)._events()[0]
 
 
 class ProgramRun:

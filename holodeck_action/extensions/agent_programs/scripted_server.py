@@ -1,4 +1,5 @@
-"""A server on loopback in place of the models behind coding-agent programs: Responses, Chat Completions and Messages.
+"""A server on loopback in place of the models behind coding-agent programs: Responses, Chat Completions, Messages and
+those of Gemini.
 
 A script decides each of its answers.
 """
@@ -85,9 +86,7 @@ def work(request: Request, step: int, folder: str) -> Step:
     """Return a step of the scenario `work`: write notes.txt, show it, answer."""
     if step == 0:
         return request.write(folder)
-    return (
-        request.shell(f"cat {FILE} && echo ok-$((40+2))") if step == 1 else Step("text", "Finished: wrote notes.txt.")
-    )
+    return request.shell(f"cat {FILE} && printf ok-%s 42") if step == 1 else Step("text", "Finished: wrote notes.txt.")
 
 
 def _text(content: Any) -> str:
@@ -120,12 +119,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = Foreign(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}").json()
-        answers = {"/responses": self._responses, "/completions": self._chat, "/messages": self._messages}
+        answers = {
+            "/responses": self._responses,
+            "/completions": self._chat,
+            "/messages": self._messages,
+            ":streamGenerateContent": self._gemini,
+        }
         path = self.path.partition("?")[0]
         answer = next((made for end, made in answers.items() if path.endswith(end)), None)
         try:
             if answer is None:
-                self._json(200, {"input_tokens": 10})
+                self._json(200, {"input_tokens": 10, "totalTokens": 10})
             else:
                 answer(body)
         except (BrokenPipeError, ConnectionResetError):
@@ -274,6 +278,28 @@ class _Handler(BaseHTTPRequestHandler):
             ],
             named=True,
         )
+
+    def _gemini(self, body: Json) -> None:
+        declared = [each for group in body.get("tools", []) for each in group.get("functionDeclarations", [])]
+        tools = {each["name"]: each.get("parametersJsonSchema") or each.get("parameters", {}) for each in declared}
+        said = [
+            ("tool" if "functionResponse" in part else content.get("role", ""), part.get("text", ""))
+            for content in body["contents"]
+            for part in content["parts"]
+        ]
+        step = self.server.script(Request(said, tools, json.dumps(body)))
+        if self._other(step):
+            return
+        call = {"functionCall": {"name": step.tool, "args": step.args}}
+        parts: list[Json] = [{"text": ""}, call if step.kind == "call" else {"text": step.text}]
+        events: list[Json] = [
+            {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]} for part in parts
+        ]
+        usage = {"promptTokenCount": 1000, "cachedContentTokenCount": 400, "candidatesTokenCount": 30}
+        usage |= {"thoughtsTokenCount": 20, "totalTokenCount": 1050}
+        reason = "MAX_TOKENS" if step.kind == "max" else "STOP"
+        end: Json = {"content": {"role": "model", "parts": []}, "index": 0, "finishReason": reason}
+        self._stream(step, [*events, {"candidates": [end], "usageMetadata": usage}], named=False)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ class AgentTarget(AddedTarget):
     recorded = True
 
     agent: NonBlank
-    """The program: `claude`, `codex`, `copilot`, `opencode`, `pi` or `qwen`; `command` for another
-    one. Example: `claude`."""
+    """The program: `claude`, `codex`, `copilot`, `gemini`, `opencode`, `pi` or `qwen`; `command`
+    for another one. Example: `claude`."""
     command: NonBlank | None = None
     """With `agent: command`: the program and its arguments. Its output is the answer; its tool calls are unknown.
     Example: `my-agent --headless`."""

@@ -31,6 +31,21 @@ def answered(text: str) -> Ended:
     return COMPLETED if text.strip() else Ended("infrastructure", "ended without a last message")
 
 
+def ended_by_provider(reason: str | None, text: str) -> Ended:
+    """Return the end of a turn whose stream does not tell whether its last answer was cut.
+
+    Args:
+        reason: the provider's reason for the end of the answer, which only a file of the session has; None if it has
+            none.
+        text: the answer.
+    """
+    if reason is None:
+        return Ended("infrastructure", "left no session file, which alone tells whether the answer was cut")
+    if reason == "length":
+        return cut_off()
+    return answered(text) if reason == "stop" else Ended("agent", f"was stopped by the model's provider ({reason})")
+
+
 def cut_off(said: str = "") -> Ended:
     """Return the end of a turn at a token limit; `said` is the program's own sentence about it."""
     return Ended("cut_off", f"stopped at its token limit{said and ': '}{said}")

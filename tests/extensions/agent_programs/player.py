@@ -20,10 +20,12 @@ if '"hello from the fake' in lines or '"notes.txt"' in lines or "/notes.txt" in 
     Path("notes.txt").write_text("hello from the fake\n", encoding="utf-8")
 used = streams / f"{program}-{name}.session"
 if used.exists():
-    last = json.loads(lines.splitlines()[-1])
-    folder = Path(os.environ["COPILOT_HOME"], "session-state", last["sessionId"])
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "events.jsonl", "a", encoding="utf-8") as file:
+    place = Path(os.environ.get("GEMINI_TELEMETRY_OUTFILE", ""))
+    if program == "copilot":
+        last = json.loads(lines.splitlines()[-1])
+        place = Path(os.environ["COPILOT_HOME"], "session-state", last["sessionId"], "events.jsonl")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(place, "a", encoding="utf-8") as file:
         file.write(used.read_text(encoding="utf-8"))
 sys.stdout.write(lines)
 sys.exit(json.loads((streams / "exit-codes.json").read_text(encoding="utf-8"))[f"{program}-{name}"])

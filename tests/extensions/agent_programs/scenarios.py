@@ -13,7 +13,13 @@ import re
 
 from holodeck_action.extensions.agent_programs.scripted_server import Request, Step, work
 
-_FOLDER = re.compile(r'[Ww]orking directory(?: is)?: ?([^\s"\\<]+)|<cwd>([^<]+)</cwd>|the directory: ([^\s"\\<]+)')
+_PLACES = (
+    r'[Ww]orking directory(?: is)?: ?([^\s"\\<]+)',
+    r"<cwd>([^<]+)</cwd>",
+    r'the directory: ([^\s"\\<]+)',
+    r'[Ww]orkspace Directories:\*\*\\n +- ([^\s"\\<]+)',
+)
+_FOLDER = re.compile("|".join(_PLACES))
 _SKILL = ".agents/skills/greeter/SKILL.md"
 
 

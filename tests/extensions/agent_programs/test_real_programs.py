@@ -24,6 +24,7 @@ TARGETS: dict[str, dict[str, Any]] = {
         "options": {f"model_providers.job.{kind}_max_retries": "1" for kind in ("request", "stream")},
     },
     "copilot": {"model": "scripted"},
+    "gemini": {"model": "scripted"},
     "opencode": {"model": "openai/scripted"},
     "pi": {"model": "openai/scripted"},
     "qwen": {"model": "scripted"},

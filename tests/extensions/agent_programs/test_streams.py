@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,9 +19,14 @@ HOW = {"": "completed", "infrastructure_error": "infrastructure", "cut_off": "cu
 REFUSED = {"codex": "completed", "qwen": "completed"}
 """How a refusal by the provider ends where the stream has no word for one."""
 _ENDED = [(3, False), (None, True)]
-FAILED = {"codex": [(3, True), (1, True)], "copilot": _ENDED, "opencode": _ENDED}
+FAILED = {
+    "codex": [(3, True), (1, True)],
+    "copilot": _ENDED,
+    "gemini": [(None, False), (None, True)],
+    "opencode": _ENDED,
+}
 """Exit code and error of each call of a command that fails and of a file that is missing."""
-WORKED = {"codex": [(0, False), (0, False)]}
+WORKED = {"codex": [(0, False), (0, False)], "gemini": [(None, False), (None, False)]}
 """The same of the calls that write a file, which is a command for one program, and show it."""
 
 
@@ -79,8 +83,7 @@ def test_no_part_of_a_stream_is_a_completed_turn(tmp_path: Path, program: str) -
     for name in (name for name, code in ENDS.items() if code == ""):
         lines = stored(program)[name]
         for end in range(len(lines)):
-            # Without the lines of its session, which has other words for the end.
-            assert read(program, name, lines[:end], tmp_path / os.devnull).ended.how != "completed", (name, end)
+            assert read(program, name, lines[:end], tmp_path).ended.how != "completed", (name, end)
         assert read(program, name, lines, tmp_path).ended.how == "completed"
         assert read(program, name, lines, tmp_path, code=1).ended.how == "infrastructure"
         assert read(program, name, [*lines[:1], "no JSON\n", *lines[1:]], tmp_path).ended.how == "infrastructure"

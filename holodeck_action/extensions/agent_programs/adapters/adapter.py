@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.agent_programs.trajectory import Call, Event, Trajectory, first_line
 from holodeck_action.targets.protocol import ReplyFact
+from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
 OPENAI_SERVER = {"OPENAI_BASE_URL": "{address}/v1", "OPENAI_API_KEY": "{key}"}
@@ -122,6 +123,10 @@ class Adapter(ABC):
     def session_file(self, home: Path, session: str) -> Path | None:
         """Return the file in the trial's home whose lines are read before the stream; None if the stream tells all."""
         return None
+
+    def session_lines(self, content: Foreign) -> Foreign:
+        """Return the lines of that file to read, one JSON object each."""
+        return content
 
     @abstractmethod
     def read(self, events: Sequence[Event]) -> Trajectory:

@@ -13,8 +13,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     Ended,
     Event,
     Trajectory,
-    answered,
-    cut_off,
+    ended_by_provider,
     failed,
     first_line,
     items_at,
@@ -108,15 +107,9 @@ def _ended(events: Sequence[Event], said: Sequence[Event], used: Sequence[Event]
         return NO_END
     if last.get("exitCode") != 0:
         return Ended("infrastructure", f"ended with exit code {last.get('exitCode')}")
-    reason = text_at(used[-1], "finishReason") if used else None
-    if reason is None:
-        return Ended("infrastructure", "left no session file, which alone tells whether the answer was cut")
-    if reason == "length":
-        return cut_off()
-    if reason != "stop":
-        return Ended("agent", f"was stopped by the model's provider ({reason})")
     final = said[-1] if said else {}
-    return answered("" if value_at(final, "toolRequests") else text_at(final, "content") or "")
+    text = "" if value_at(final, "toolRequests") else text_at(final, "content") or ""
+    return ended_by_provider(text_at(used[-1], "finishReason") if used else None, text)
 
 
 def _calls(events: Sequence[Event]) -> Iterator[Call]:
