@@ -32,7 +32,7 @@ def answered(text: str) -> Ended:
 
 
 def ended_by_provider(reason: str | None, text: str) -> Ended:
-    """Return the end of a turn whose stream does not tell whether its last answer was cut.
+    """Return the end of a turn whose stream does not report whether its last answer was cut.
 
     Args:
         reason: the provider's reason for the end of the answer, which only a file of the session has; None if it has

@@ -45,7 +45,7 @@ SCENARIOS = {
     "hang": "timeout",
 }
 """The code of the error of each scenario; empty for an answer."""
-ENDLESS = {"opencode": ("w500", "cut", "wcut", "half", "whalf"), "qwen": ("w500",)}
+ENDLESS = {"gemini": ("w500",), "opencode": ("w500", "cut", "wcut", "half", "whalf"), "qwen": ("w500",)}
 """The scenarios in which a program asks the model again until the deadline."""
 SKILL = "---\nname: greeter\ndescription: Greets people.\n---\nSay hello.\n"
 
