@@ -17,7 +17,7 @@ VerdictOutcome = Literal["passed", "failed", "incomplete", "stopped"]
 GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 
-class MetricVerdict(Struct, frozen=True, omit_defaults=True):
+class MetricVerdict(Struct, frozen=True, gc=False, omit_defaults=True):
     """The verdict on one metric of one turn. `score` is the score if it is a number, `category` if it is a word; the
     other is None.
 
@@ -36,7 +36,7 @@ class MetricVerdict(Struct, frozen=True, omit_defaults=True):
     title: str | None = None
 
 
-class TurnVerdict(Struct, frozen=True):
+class TurnVerdict(Struct, frozen=True, gc=False):
     """The verdict on one turn: on its metrics, and on its tool assertions (None if there are no tool assertions)."""
 
     index: int
@@ -46,7 +46,7 @@ class TurnVerdict(Struct, frozen=True):
     tools: Outcome | None
 
 
-class TrialVerdict(Struct, frozen=True, omit_defaults=True):
+class TrialVerdict(Struct, frozen=True, gc=False, omit_defaults=True):
     """The verdict on one trial of a case.
 
     `conversation` is the verdict on the metrics of the whole conversation, with the index of the last turn; None if
@@ -65,7 +65,7 @@ class TrialVerdict(Struct, frozen=True, omit_defaults=True):
         return self.turns if self.conversation is None else (*self.turns, self.conversation)
 
 
-class CaseVerdict(Struct, frozen=True):
+class CaseVerdict(Struct, frozen=True, gc=False):
     """The verdict on one case over its trials.
 
     `outcome` is `quarantined` for a quarantined case; `judged` is its outcome without quarantine. A case is `flaky` if

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from holodeck_action.record.facts import Amount
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.text.shared_texts import share_texts
 
 Score = bool | Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)] | str | None
 """A verdict, a number from 0 to 1, a category, or None if there is only an explanation."""
@@ -33,7 +34,7 @@ OWN_MODEL_FACT = "own_model"
 """Key of an error's context; true if the suite's own model exceeded a time limit."""
 
 
-class ErrorInfo(Struct, frozen=True):
+class ErrorInfo(Struct, frozen=True, gc=False):
     """The error of a trial, a turn or an evaluation.
 
     Attributes:
@@ -49,7 +50,7 @@ class ErrorInfo(Struct, frozen=True):
     context: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Criteria(Struct, frozen=True, omit_defaults=True):
+class Criteria(Struct, frozen=True, gc=False, omit_defaults=True):
     """The criteria of a metric: everything besides the score that decides whether the metric passes.
 
     Attributes:
@@ -78,8 +79,11 @@ class Criteria(Struct, frozen=True, omit_defaults=True):
     source: SourceMark | None = always_written(None)
     title: str | None = None
 
+    def __post_init__(self) -> None:
+        share_texts(self, "kind", "metric", "title")
 
-class Evaluation(Struct, frozen=True):
+
+class Evaluation(Struct, frozen=True, gc=False):
     """One metric's result on one turn.
 
     `status` is `failed` if the evaluation failed (never because of a low score), `skipped` if the metric does not apply
@@ -106,6 +110,9 @@ class Evaluation(Struct, frozen=True):
     cost_usd: Amount | None = None
     error: ErrorInfo | None = None
     cached: bool = False
+
+    def __post_init__(self) -> None:
+        share_texts(self, "evaluator_name", "evaluator_version")
 
     @property
     def lacks_fact(self) -> bool:

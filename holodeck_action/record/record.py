@@ -30,7 +30,7 @@ FIRST_VERSION = 1
 last turn of a trial has the evaluations of the whole conversation."""
 
 
-class ToolInvocation(Struct, frozen=True):
+class ToolInvocation(Struct, frozen=True, gc=False):
     """One tool call of the agent. `bytes` is the size of the result's text, `duration_ms` the time of the call."""
 
     name: str
@@ -41,7 +41,7 @@ class ToolInvocation(Struct, frozen=True):
     error: str | None = None
 
 
-class RetrievedChunk(Struct, frozen=True):
+class RetrievedChunk(Struct, frozen=True, gc=False):
     """One retrieved chunk, in rank order; `score` is on the retriever's own scale."""
 
     id: str
@@ -49,7 +49,7 @@ class RetrievedChunk(Struct, frozen=True):
     score: Rating | None = None
 
 
-class ToolAssertion(Struct, frozen=True):
+class ToolAssertion(Struct, frozen=True, gc=False):
     """Result of one `expected_tools` entry (or of the list as a whole, for `[]` and `order`).
 
     Attributes:
@@ -82,7 +82,7 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
     estimated: bool = False
 
 
-class Usage(Struct, frozen=True, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Model usage of a turn. None means unknown, not zero.
 
     `cached_tokens` are part of `prompt_tokens`, `reasoning_tokens` of `completion_tokens`. `models` holds the usage of
@@ -106,7 +106,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         return self.prompt_tokens + self.completion_tokens
 
 
-class Step(Struct, frozen=True, omit_defaults=True):
+class Step(Struct, frozen=True, gc=False, omit_defaults=True):
     """A call of a model or a tool in a turn.
 
     Attributes:
@@ -123,7 +123,7 @@ class Step(Struct, frozen=True, omit_defaults=True):
     duration_ms: Amount | None = None
 
 
-class Timing(Struct, frozen=True, omit_defaults=True):
+class Timing(Struct, frozen=True, gc=False, omit_defaults=True):
     """Start and end (ISO 8601, UTC) and durations; volatile.
 
     `model_ms` is the working time of the suite's own model in a turn, without waiting, or the time that another agent
@@ -139,7 +139,7 @@ class Timing(Struct, frozen=True, omit_defaults=True):
     steps: tuple[Step, ...] = ()
 
 
-class TurnRecord(Struct, frozen=True, omit_defaults=True):
+class TurnRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One exchange: the question, the answer and its evaluations.
 
     `error` is set if the agent could not answer; `skipped` is the reason if the turn was not run because an earlier one
@@ -254,7 +254,7 @@ class UserCalls(Struct, frozen=True, omit_defaults=True):
     usage: Usage | None = None
 
 
-class TrialRecord(Struct, frozen=True, omit_defaults=True):
+class TrialRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One repetition of a case; `error` is set if the whole trial failed, such as at its deadline.
 
     `user` has the calls to the model that plays the user; None if no user is simulated. `evaluations` has the results
@@ -304,7 +304,7 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
         return _sum_of(turn.took_ms for turn in self.turns if turn.skipped is None)
 
 
-class CaseRecord(Struct, frozen=True, omit_defaults=True):
+class CaseRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One case with its finished trials.
 
     `planned_evaluations` is the number of evaluations that one trial should yield: a turn's tool assertions count as

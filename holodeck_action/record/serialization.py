@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
@@ -57,6 +58,20 @@ def from_plain(value: object, kind: type[T]) -> T:
         JSON_ERRORS: they do not fit.
     """
     return msgspec.convert(value, kind, dec_hook=_validate_model)
+
+
+def as_read(value: T, kind: type[T]) -> T:
+    """Return a value as it is read from a file: with 0.0 for 0, lists for tuples, None for infinity. Its texts are
+    the same objects."""
+    return from_plain(_json_values(to_plain(value)), kind)
+
+
+def _json_values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_values(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def decode_problem(error: Exception) -> str:

@@ -53,7 +53,7 @@ class ToolCallView(Struct, frozen=True):
     duration_ms: float | None
 
 
-class TurnView(Struct, frozen=True, omit_defaults=True):
+class TurnView(Struct, frozen=True, gc=False, omit_defaults=True):
     """One turn of a case.
 
     `problems` has a message for each failed or unevaluated metric, tool assertion or error; `faults` has the errors,
@@ -90,7 +90,7 @@ class ConversationView(Struct, frozen=True):
     graded: bool
 
 
-class CaseScore(Struct, frozen=True):
+class CaseScore(Struct, frozen=True, gc=False):
     """The mean of a metric over a case's counted trials and turns; None if no score is a number.
 
     `lowest` and `highest` are the lowest and highest mean of a trial; None if there are fewer than two trials.
@@ -116,7 +116,7 @@ class CaseSummary(Struct, frozen=True):
     score: float | None
 
 
-class CaseView(Struct, frozen=True, omit_defaults=True):
+class CaseView(Struct, frozen=True, gc=False, omit_defaults=True):
     """One case.
 
     Attributes:

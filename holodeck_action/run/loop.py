@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from holodeck_action.decide.case_verdicts import judge_trial
 from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.record.serialization import from_json, to_json
+from holodeck_action.record.serialization import as_read
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Plan, Position
 from holodeck_action.suite.values import Case
@@ -75,8 +75,7 @@ class _Loop(Struct):
             self.known_result.set()
 
     def _keep(self, at: Position, deciding: tuple[TrialRecord, ...]) -> None:
-        # A record holds values as they are read from its file: 0.0 for 0, lists for tuples.
-        self.kept[at] = from_json(to_json(deciding), tuple[TrialRecord, ...])
+        self.kept[at] = as_read(deciding, tuple[TrialRecord, ...])
 
     async def _run_trial(self, at: Position, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
         try:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.shared_texts import share_texts
 
 
-class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
+class SourceMark(Struct, frozen=True, gc=False, order=True, omit_defaults=True):
     """A position in a file.
 
     Attributes:
@@ -27,6 +28,10 @@ class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
     line: int
     column: int
     sheet: str = ""
+
+    def __post_init__(self) -> None:
+        # A record has several positions for each case, nearly all in one file.
+        share_texts(self, "file")
 
     def __str__(self) -> str:
         if self.sheet:

@@ -76,7 +76,7 @@ class MetricSpec(Struct, frozen=True):
     k: int | None = None
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     """One exchange of a case.
 
     `input` is the user's message, `ground_truth` the expected answer; None if there is none. `expected_trajectory` and
@@ -111,7 +111,7 @@ class StopCheck(Struct, frozen=True):
     tools: ToolExpectation | None = None
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, gc=False):
     """One test case. `content_hash` is the SHA-256, in hex, of its questions and expectations.
 
     `mark` is the position at which the case begins, and `last` the position of its last value, None if unknown.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holodeck_action.record.record import ToolInvocation, Usage
-from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json, to_json, to_plain
+from holodeck_action.record.serialization import JSON_ERRORS, as_read, decode_problem, from_json, to_json, to_plain
 from holodeck_action.suite.model.policy import Baseline
 
 
@@ -41,6 +41,7 @@ def test_values_of_libraries_are_written_as_what_they_stand_for(value: Any, expe
     assert (written["result"], written["args"]) == (expected, {"argument": expected})
     if expected is not None:
         assert json.loads(json.dumps(to_plain(held))) == written
+    assert repr(as_read(held, ToolInvocation)) == repr(from_json(to_json(held), ToolInvocation))
 
 
 def test_what_no_json_has_is_refused() -> None:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shorten
-from holodeck_action.reports.page.viewer_columns import ColumnBuilder, page_json, without_volatile
+from holodeck_action.reports.page.viewer_columns import GZIP, PACKING_LEVEL, ColumnBuilder, page_json, without_volatile
 from holodeck_action.reports.page.viewer_head import metric_columns, page_head
 from holodeck_action.reports.page.viewer_index import NO_LINKS, PageLinks, page_rows
 from holodeck_action.reports.templating import shipped_template, template_folder
@@ -37,7 +37,6 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 """Size of details, in bytes, at which a chunk ends even with fewer cases, to limit memory."""
 MOST_DETAILS = 40 * 1024 * 1024
 """Maximum bytes of compressed details in a page, so that browsers can open the file."""
-_LEVEL = 6
 _MAX_PENDING = 3
 """Maximum number of chunks that are being compressed while the next one is built."""
 
@@ -130,7 +129,7 @@ class _Chunks:
             self._store_chunk()
 
     def _pack(self) -> None:
-        packed = self._packer.submit(_gzip, b"[" + b",".join(self._details) + b"]")
+        packed = self._packer.submit(zlib.compress, b"[" + b",".join(self._details) + b"]", PACKING_LEVEL, GZIP)
         self._packing.append((len(self._details), packed))
         self._details, self._bytes = [], 0
 
@@ -206,7 +205,7 @@ def _data_elements(view: PageView, packed: _PackedRows, head: dict[str, Any]) ->
             yield Markup(piece)  # noqa: S704
 
     of_data = 'type="application/octet-stream"'
-    yield from element(f'{of_data} id="index"', _base64(_compress(packed.columns.pieces())))
+    yield from element(f'{of_data} id="index"', _base64(packed.columns.packed()))
     first = 0
     for cases, chunk in packed.chunks:
         about = f'class="chunk" data-first="{first}" data-count="{cases}"'
@@ -218,18 +217,6 @@ def _data_elements(view: PageView, packed: _PackedRows, head: dict[str, Any]) ->
         .replace("##[", "\\u0023\\u0023[")
     )
     yield from element('type="application/json" id="head"', [text])
-
-
-def _gzip(text: bytes) -> bytes:
-    return b"".join(_compress([text]))
-
-
-def _compress(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of one gzip stream that contains all texts."""
-    packer = zlib.compressobj(_LEVEL, wbits=31)
-    for text in texts:
-        yield packer.compress(text)
-    yield packer.flush()
 
 
 def _base64(pieces: Iterable[bytes]) -> Iterator[str]:

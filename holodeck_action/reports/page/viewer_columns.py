@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from holodeck_action.decide.consumption import Amounts, case_costs
@@ -17,6 +18,9 @@ from holodeck_action.reports.page.viewer_index import PageLinks, Row
 from holodeck_action.reports.phrases import place, run_command
 from holodeck_action.text.plain import one_line
 
+PACKING_LEVEL = 6
+GZIP = 31
+"""The window size by which zlib writes the gzip format."""
 SHOWN_CASES = 10
 """Maximum number of cases to list for readers without JavaScript."""
 _BLOCK_ROWS = 500
@@ -59,7 +63,7 @@ def _without_times(value: Any) -> Any:
 
 
 class ColumnBuilder:
-    """Builds the columns of rows, in the form of `Index` in `data.ts`, and stores blocks of them as JSON.
+    """Builds the columns of rows, in the form of `Index` in `data.ts`, and compresses blocks of them as JSON.
 
     Attributes:
         rows: number of rows added.
@@ -79,7 +83,8 @@ class ColumnBuilder:
         self._columns = {key: at for at, key in enumerate(metrics)}
         self._links, self._canonical = links, canonical
         self._block: dict[str, list[Any]] = defaultdict(list)
-        self._blocks: list[bytes] = []
+        self._packer = zlib.compressobj(PACKING_LEVEL, wbits=GZIP)
+        self._pieces: list[bytes] = []
 
     def add(self, row: Row) -> None:
         """Append a row."""
@@ -90,16 +95,15 @@ class ColumnBuilder:
             self._block[name].append(value)
         self.rows += 1
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the JSON list of all blocks in pieces; call it after all rows are added."""
+    def packed(self) -> Sequence[bytes]:
+        """Return the compressed JSON list of all blocks in pieces; call it once, after all rows are added."""
         self._end_block()
-        for number, block in enumerate(self._blocks):
-            yield (b"," if number else b"[") + block
-        yield b"]"
+        return [*self._pieces, self._packer.compress(b"]"), self._packer.flush()]
 
     def _end_block(self) -> None:
-        """Store the current block and start the next one."""
-        self._blocks.append(page_json(self._block, self._canonical))
+        """Compress the current block and start the next one."""
+        before = b"," if self._pieces else b"["
+        self._pieces.append(self._packer.compress(before + page_json(self._block, self._canonical)))
         self._block = defaultdict(list)
 
     def _outcome_columns(self, row: Row) -> dict[str, object]:
