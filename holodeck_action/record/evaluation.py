@@ -12,8 +12,7 @@ from msgspec import Meta, Struct, field
 
 from holodeck_action.record.facts import Amount
 from holodeck_action.record.serialization import always_written
-from holodeck_action.suite.errors import SourceMark
-from holodeck_action.text.shared_texts import share_texts
+from holodeck_action.suite.errors import SourceMark, share_texts
 
 Score = bool | Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)] | str | None
 """A verdict, a number from 0 to 1, a category, or None if there is only an explanation."""

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.shared_texts import share_texts
+
+
+def share_texts(value: Struct, *names: str) -> None:
+    """Let fields have the text objects that other values have, such as the name of a file; called while `value` is
+    made."""
+    for name in names:
+        text = getattr(value, name)
+        if type(text) is str:
+            force_setattr(value, name, sys.intern(text))
 
 
 class SourceMark(Struct, frozen=True, gc=False, order=True, omit_defaults=True):

@@ -396,7 +396,7 @@ class _SuiteBuilder:
         self._table = table
         self._outline = outline
         self._ids = case_ids(list(zip(outline.names, outline.hashes, strict=True)), outline.given_ids)
-        self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.empty(), True, (), frozenset())
+        self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.at(1, 1), True, (), frozenset())
         index = CaseIndex.of(outline.names, self._ids)
         before = len(sources.problems)
         quarantine, problems = resolve_quarantine(policy, index, self._policy_document)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +21,8 @@ _ROW_OVERHEAD = 65_536
 _NOTICES_SHOWN = 10
 """Maximum number of notices about unusable rows; further unusable rows are only counted."""
 
-_AnswerKey = str | tuple[str, int, int]
+_AnswerKey = tuple[str, int, int]
+"""Id of the case, turn and trial."""
 _Problem = tuple[str, str]
 
 
@@ -103,7 +103,7 @@ class RecordedAgent(Agent):
         Raises:
             AgentError: the transcript has no answer, several answers or an invalid row for this turn.
         """
-        key = _answer_key(case, turn, trial)
+        key = (case.id, turn, trial)
         if key in self._problems:
             message, code = self._problems[key]
             raise AgentError(message, code)
@@ -113,10 +113,10 @@ class RecordedAgent(Agent):
                 "missing_transcript",
                 {"case": case.id, "turn": turn, "trial": trial},
             )
-        line, *position = self._rows[key]
+        line, position = self._rows[key]
         where = f"{self._title}:{line}"
         try:
-            row = self._transcript.read((position[0], position[1]))
+            row = self._transcript.read(position)
         except (OSError, ValueError):
             raise AgentError(f"{where}: the transcript was changed while it was read", "bad_transcript") from None
         reply = {key: value for key, value in row.items() if key not in TURN_KEYS}
@@ -141,44 +141,16 @@ class RecordedSession(Session):
         return self._agent.answer(self._case, self._trial, turn.index)
 
 
-def _answer_key(case: Case, turn: int, trial: int) -> _AnswerKey:
-    """Return the key of an answer in the index.
-
-    To save memory, the key of the first turn of the first trial is only the case's id.
-    """
-    return (case.id, turn, trial) if turn or trial else case.id
-
-
-class _RowPositions:
-    """Maps the key of an answer to the line number and the position (see `Transcript.read`) of its row."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[_AnswerKey, int] = {}
-        self._lines, self._starts, self._lengths = array("Q"), array("Q"), array("Q")
-
-    def add(self, key: _AnswerKey, row: Row) -> None:
-        """Add a row; the key must be new."""
-        self._numbers[key] = len(self._lines)
-        start, length = row.position
-        self._lines.append(row.line)
-        self._starts.append(start)
-        self._lengths.append(length)
-
-    def __contains__(self, key: _AnswerKey) -> bool:
-        return key in self._numbers
-
-    def __getitem__(self, key: _AnswerKey) -> tuple[int, int, int]:
-        number = self._numbers[key]
-        return self._lines[number], self._starts[number], self._lengths[number]
-
-
 class _TranscriptIndex:
-    """The rows of a transcript by case, turn and trial, and the problems of unusable rows."""
+    """The rows of a transcript by case, turn and trial, and the problems of unusable rows.
+
+    `rows` has the line number and the position (see `Transcript.read`) of each usable row.
+    """
 
     def __init__(self, title: str, cases: Iterable[Case]) -> None:
         self.row_count = 0
         self.keys: set[object] = set()
-        self.rows = _RowPositions()
+        self.rows: dict[_AnswerKey, tuple[int, tuple[int, int]]] = {}
         self.problems: dict[_AnswerKey, _Problem] = {}
         self.case_problems: dict[str, _Problem] = {}
         self._title = title
@@ -222,7 +194,7 @@ class _TranscriptIndex:
             ids = ", ".join(case.id for case in cases)
             message = f"{self._title}:{line}: several cases are named {excerpt(name, 80)}; name one by its id: {ids}"
             for case in cases:
-                key = _answer_key(case, turn, trial)
+                key = (case.id, turn, trial)
                 if key not in self.rows:
                     self.problems.setdefault(key, (message, "ambiguous_transcript"))
 
@@ -240,10 +212,10 @@ class _TranscriptIndex:
             if lost:
                 self.case_problems.setdefault(case.id, found)
             else:
-                self.problems.setdefault(_answer_key(case, turn or 0, trial or 0), found)
+                self.problems.setdefault((case.id, turn or 0, trial or 0), found)
             return
         turn, trial = turn or 0, trial or 0
-        key = _answer_key(case, turn, trial)
+        key = (case.id, turn, trial)
         # The turns of a simulated user are not known before the run.
         count = len(case.turns) if case.simulation is None else case.simulation.most_turns
         if turn >= count:
@@ -257,7 +229,7 @@ class _TranscriptIndex:
             )
             self.problems.setdefault(key, (message, "duplicate_transcript"))
         else:
-            self.rows.add(key, row)
+            self.rows[key] = row.line, row.position
 
     def _note_unusable(self, line: int, problem: str, name: str | None = None) -> None:
         self._unusable += 1

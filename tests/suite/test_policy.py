@@ -458,7 +458,7 @@ def test_quarantined_and_informational_cases_do_not_count_for_the_lower_bound(tm
 @given(st.floats(0.0, 0.995))
 def test_the_number_of_cases_named_is_the_least_that_suffices(bound: float) -> None:
     policy = Policy(gates=Gates(min_pass_rate_lower_bound=bound))
-    document = Document("p", MarkedMap.empty(), True, (), frozenset())
+    document = Document("p", MarkedMap.at(1, 1), True, (), frozenset())
     problems = unreachable_lower_bound(policy, (), document)
     if not problems:
         assert bound == 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.cases import TableCase
 from holodeck_action.suite.synonyms import field_meant_by
-from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
+from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import Written
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -129,18 +128,15 @@ class ColumnMap:
 
     def case_from_row(self, row: MarkedMap) -> MarkedMap:
         """Return the case for a row of JSON; the values of the case have the positions of the row's values."""
-        case = MarkedMap()
-        case.line, case.column = row.line, row.column
-        marks: list[int] = []
-        self._copy_values(case, row, "", marks)
-        case.marks = array(PACKED, marks).tobytes()
+        case = MarkedMap.at(row.line, row.column)
+        self._copy_values(case, row, "")
         return case
 
-    def _copy_values(self, case: MarkedMap, row: MarkedMap, prefix: str, marks: list[int]) -> None:
+    def _copy_values(self, case: MarkedMap, row: MarkedMap, prefix: str) -> None:
         for key, value in row.items():
             column = prefix + key
             if column in self._nested and isinstance(value, MarkedMap) and column not in self._given:
-                self._copy_values(case, value, f"{column}.", marks)
+                self._copy_values(case, value, f"{column}.")
                 continue
             path = self._places.get(column, _UNKNOWN)
             if path is _UNKNOWN:
@@ -153,12 +149,7 @@ class ColumnMap:
                 value = self.read_cell(path, value, *row.value_position(key))
                 if value is None:
                     continue
-            if len(path) == 1:
-                case[path[0]] = value
-            elif not set_nested(case, path, value, row.value_position(key)):
-                continue
-            if row.marks:
-                marks += row.packed_positions(key)
+            set_nested(case, path, value, row.positions(key))
 
     def name_column(self, problem: Problem) -> Problem:
         """Return the problem of a field, with the column's name added if it differs from the field's name."""
@@ -171,31 +162,22 @@ class ColumnMap:
         return replace(problem, message=f"{problem.message} (column {quoted(name)})")
 
 
-def set_nested(case: MarkedMap, path: FieldPath, value: Any, place: tuple[int, int]) -> bool:
-    """Set a value inside a case; return whether the first key of `path` was missing. Missing mappings are created with
-    the position `place`."""
-    new = path[0] not in case
+def set_nested(case: MarkedMap, path: FieldPath, value: Any, positions: tuple[int, int, int, int]) -> None:
+    """Set a value inside a case. Missing mappings are created with the position of the value; `positions` are those of
+    the key and of the value."""
+    case.marks.setdefault(path[0], positions)
     inner = case
     for part in path[:-1]:
         if part not in inner:
-            made = MarkedMap.empty()
-            made.line, made.column = place
-            inner[part] = made
+            inner[part] = MarkedMap.at(*positions[2:])
         inner = inner[part]
     inner[path[-1]] = value
-    return new
 
 
 def mark_json(value: Any, line: int, column: int) -> Any:
     """Return JSON data with the same position for all values."""
     if isinstance(value, dict):
-        result = MarkedMap()
-        result.line, result.column, result.marks = line, column, b""
-        for key, item in value.items():
-            result[key] = mark_json(item, line, column) if isinstance(item, dict | list) else item
-        return result
+        return MarkedMap.at(line, column, ((key, mark_json(item, line, column)) for key, item in value.items()))
     if isinstance(value, list):
-        items = MarkedList(mark_json(item, line, column) for item in value)
-        items.line, items.column, items.marks = line, column, b""
-        return items
+        return MarkedList.at(line, column, (mark_json(item, line, column) for item in value))
     return value

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
+from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
 
 EXPECT = "expect"
 """The key of cases, of turns, and of entries of the policy file's `cases`."""
@@ -32,17 +31,12 @@ def normalize_checks(entries: Iterable[Any]) -> None:
 
 
 def _list_of_checks(checks_map: MarkedMap) -> MarkedList:
-    checks = MarkedList()
-    checks.line, checks.column = checks_map.line, checks_map.column
-    marks: list[int] = []
+    checks = MarkedList.at(checks_map.line, checks_map.column)
     for kind, value in checks_map.items():
-        check = MarkedMap({kind: value})
-        place = checks_map.packed_positions(kind)
-        check.line, check.column = checks_map.key_position(kind)
-        check.marks = array(PACKED, place).tobytes()
+        check = MarkedMap.at(*checks_map.key_position(kind), {kind: value})
+        check.marks[kind] = positions = checks_map.positions(kind)
         checks.append(check)
-        marks += place[:2]
-    checks.marks = array(PACKED, marks).tobytes()
+        checks.marks.append(positions[:2])
     return checks
 
 

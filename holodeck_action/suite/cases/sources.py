@@ -194,7 +194,7 @@ def _read_first(sources: Sources, checkout: Checkout, names: Sequence[str], pref
     if names is POLICY_NAMES:
         sources.parts.append(("policy", text_digest(data)))
     if document.root is None:
-        return Document(shown, MarkedMap.empty(), document.readable, document.problems, document.secrets)
+        return Document(shown, MarkedMap.at(1, 1), document.readable, document.problems, document.secrets)
     return document
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from holodeck_action.suite.cases.columns import ColumnMap, FieldPath, mark_json, set_nested
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
-from holodeck_action.suite.yaml.document import PACKED, MarkedMap
+from holodeck_action.suite.yaml.document import MarkedMap
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, kind_of, parse_json
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -120,21 +119,14 @@ def _header_fields(header: Sequence[Cell], columns: ColumnMap) -> list[FieldPath
 
 
 def _case_from_row(row: Sequence[Cell], places: Sequence[FieldPath | None], columns: ColumnMap) -> MarkedMap:
-    case = MarkedMap()
-    _, case.line, case.column = row[0]
-    marks: list[int] = []
+    case = MarkedMap.at(*row[0][1:])
     for (text, line, column), place in zip(row, places, strict=True):
         if place is None or not text:
             continue
         value = columns.read_cell(place, text, line, column)
         if value is None:
             continue
-        if len(place) == 1:
-            case[place[0]] = value
-            marks += (line, column, line, column)
-        elif set_nested(case, place, value, (line, column)):
-            marks += (line, column, line, column)
-    case.marks = array(PACKED, marks).tobytes()
+        set_nested(case, place, value, (line, column, line, column))
     return case
 
 

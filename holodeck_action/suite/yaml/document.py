@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -12,8 +12,6 @@ from holodeck_action.suite.errors import Problem, SourceMark, field_path
 Path = tuple[str | int, ...]
 """A path in a document: keys and list indexes."""
 
-PACKED = "I"
-"""Array type of packed positions: line and column of each key and value, or of each item."""
 SUBSTITUTED = 1 << 31
 """Bit of a value's column: the value contains the value of a variable."""
 UNSET = 1 << 30
@@ -22,49 +20,44 @@ _COLUMN = UNSET - 1
 
 
 class MarkedMap(dict[Any, Any]):
-    """A mapping with the positions of itself, its keys and its values; if `marks` is empty, keys and values have the
-    mapping's position."""
+    """A mapping with the positions of itself, its keys and its values.
+
+    `marks` has line and column of a key and of its value; keys that are not in it have the mapping's position.
+    """
 
     __slots__ = ("column", "line", "marks")
     line: int
     column: int
-    marks: bytes
+    marks: dict[Any, tuple[int, int, int, int]]
 
     @classmethod
-    def empty(cls) -> MarkedMap:
-        """Return an empty mapping whose position is the start of a file."""
-        made = cls()
-        made.line, made.column, made.marks = 1, 1, b""
+    def at(cls, line: int, column: int, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> MarkedMap:
+        """Return a mapping whose position is that of its keys and values, too."""
+        made = cls(items)
+        made.line, made.column, made.marks = line, column, {}
         return made
 
     def key_position(self, key: Any) -> tuple[int, int]:
         """Return line and column of a key."""
-        line, column, _, _ = self.packed_positions(key)
+        line, column, _, _ = self.positions(key)
         return line, column & _COLUMN
 
     def value_position(self, key: Any) -> tuple[int, int]:
         """Return line and column of a key's value."""
-        _, _, line, column = self.packed_positions(key)
+        _, _, line, column = self.positions(key)
         return line, column & _COLUMN
 
     def is_substituted(self, key: Any) -> bool:
         """Return whether the value contains the value of a variable."""
-        return bool(self.packed_positions(key)[3] & SUBSTITUTED)
+        return bool(self.positions(key)[3] & SUBSTITUTED)
 
     def is_unset(self, key: Any) -> bool:
         """Return whether the value names an unset variable."""
-        return bool(self.packed_positions(key)[3] & UNSET)
+        return bool(self.positions(key)[3] & UNSET)
 
-    def packed_positions(self, key: Any) -> tuple[int, int, int, int]:
-        """Return the packed positions of a key and its value."""
-        if not self.marks:
-            return self.line, self.column, self.line, self.column
-        index = list(self).index(key)
-        if 16 * index >= len(self.marks):
-            # Filled in from another file.
-            return self.line, self.column, self.line, self.column
-        first, second, third, fourth = array(PACKED, self.marks)[4 * index : 4 * index + 4]
-        return first, second, third, fourth
+    def positions(self, key: Any) -> tuple[int, int, int, int]:
+        """Return line and column of a key, and those of its value."""
+        return self.marks.get(key) or (self.line, self.column, self.line, self.column)
 
 
 class MarkedList(list[Any]):
@@ -73,22 +66,27 @@ class MarkedList(list[Any]):
     __slots__ = ("column", "line", "marks")
     line: int
     column: int
-    marks: bytes
+    marks: list[tuple[int, int]]
+
+    @classmethod
+    def at(cls, line: int, column: int, items: Iterable[Any] = ()) -> MarkedList:
+        """Return a list whose position is that of its items, too."""
+        made = cls(items)
+        made.line, made.column, made.marks = line, column, []
+        return made
 
     def value_position(self, index: int) -> tuple[int, int]:
         """Return line and column of an item."""
-        if not self.marks:
-            return self.line, self.column
-        packed = array(PACKED, self.marks)
-        return packed[2 * index], packed[2 * index + 1] & _COLUMN
+        line, column = self.marks[index] if self.marks else (self.line, self.column)
+        return line, column & _COLUMN
 
     def is_substituted(self, index: int) -> bool:
         """Return whether the item contains the value of a variable."""
-        return bool(self.marks) and bool(array(PACKED, self.marks)[2 * index + 1] & SUBSTITUTED)
+        return bool(self.marks) and bool(self.marks[index][1] & SUBSTITUTED)
 
     def is_unset(self, index: int) -> bool:
         """Return whether the item names an unset variable."""
-        return bool(self.marks) and bool(array(PACKED, self.marks)[2 * index + 1] & UNSET)
+        return bool(self.marks) and bool(self.marks[index][1] & UNSET)
 
 
 def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:

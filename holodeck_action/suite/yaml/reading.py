@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sys
-from array import array
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -28,7 +27,7 @@ from yaml.events import (
 from yaml.reader import ReaderError
 
 from holodeck_action.suite.errors import Problem, SourceMark, field_path
-from holodeck_action.suite.yaml.document import PACKED, SUBSTITUTED, UNSET, Document, MarkedList, MarkedMap
+from holodeck_action.suite.yaml.document import SUBSTITUTED, UNSET, Document, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.scalars import (
     MERGE,
     NULLS,
@@ -295,9 +294,8 @@ class _Reader:
         return text
 
     def _mapping(self, start: Any, mode: int, depth: int) -> MarkedMap:
-        result = MarkedMap()
-        result.line, result.column = _start(start)
-        marks: list[int] = []
+        result = MarkedMap.at(*_start(start))
+        marks = result.marks
         merged: list[MarkedMap] | None = None
         fixed = _FREE_FORM if mode in (_FREE_FORM, _ARGS) else _WRITTEN if mode == _WRITTEN_ITEMS else None
         step, path = self._next, self._path
@@ -314,7 +312,7 @@ class _Reader:
                     self.problems.append(self._problem((line, column), "occurs twice in one mapping"))
                 merged = self._merge_sources(child, value)
             elif key in result:
-                first = marks[4 * list(result).index(key)]
+                first = marks[key][0]
                 message = f"occurs twice in one mapping (first on line {first})"
                 self.problems.append(self._problem((line, column), message))
             else:
@@ -325,9 +323,8 @@ class _Reader:
                     self.secrets.update(item for item in value if type(item) is str)
                 result[key] = value
                 mark = child.start_mark
-                marks += (line, column, mark.line + 1, (mark.column + 1) | self._flags)
+                marks[key] = line, column, mark.line + 1, (mark.column + 1) | self._flags
             path.pop()
-        result.marks = array(PACKED, marks).tobytes()
         return result if merged is None else _merge(result, merged)
 
     def _mode_of_check(self, key: Any, is_first: bool) -> int:
@@ -361,9 +358,7 @@ class _Reader:
         return list(sources)
 
     def _sequence(self, start: Any, mode: int, depth: int) -> MarkedList:
-        result = MarkedList()
-        result.line, result.column = _start(start)
-        marks: list[int] = []
+        result = MarkedList.at(*_start(start))
         item_mode = _FREE_FORM if mode == _FREE_FORM else _WRITTEN if mode in (_ARGS, _WRITTEN_ITEMS, _IDS) else _NORMAL
         step, path = self._next, self._path
         while type(event := step()) is not SequenceEndEvent:
@@ -371,8 +366,7 @@ class _Reader:
             path.append(len(result))
             result.append(self._node(event, item_mode, depth))
             path.pop()
-            marks += (mark.line + 1, (mark.column + 1) | self._flags)
-        result.marks = array(PACKED, marks).tobytes()
+            result.marks.append((mark.line + 1, (mark.column + 1) | self._flags))
         return result
 
     def _refuse_tag(self, event: Any) -> None:
@@ -413,13 +407,8 @@ def _position(text: str) -> tuple[int, int]:
 def _merge(entries: MarkedMap, sources: list[MarkedMap]) -> MarkedMap:
     """Return the entries of `entries` and of the sources; `entries` takes precedence, then earlier sources over later
     ones."""
-    result = MarkedMap()
-    result.line, result.column = entries.line, entries.column
-    places: dict[Any, array[int]] = {}
+    result = MarkedMap.at(entries.line, entries.column)
     for source in (*reversed(sources), entries):
-        packed = array(PACKED, source.marks)
-        for index, (key, value) in enumerate(source.items()):
-            result[key] = value
-            places[key] = packed[4 * index : 4 * index + 4]
-    result.marks = b"".join(places[key].tobytes() for key in result)
+        result.update(source)
+        result.marks.update(source.marks)
     return result

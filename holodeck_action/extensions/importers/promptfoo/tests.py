@@ -242,9 +242,8 @@ class TestReader:
                 target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
             if not isinstance(target, dict) or not pointer.startswith("#/"):
                 return {"type": pointer, "problem": f"the reference {pointer} does not resolve"}
-            merged = MarkedMap({**target, **{key: value for key, value in found.items() if key != "$ref"}})
-            merged.line, merged.column, merged.marks = *_position(found), b""
-            found = merged
+            own = {key: value for key, value in found.items() if key != "$ref"}
+            found = MarkedMap.at(*_position(found), {**target, **own})
         return found if isinstance(found, dict) else entry
 
     def _read_variables(self, entry: Any) -> dict[str, Any]:
