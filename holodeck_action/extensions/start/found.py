@@ -89,7 +89,7 @@ def look(folder: Path) -> list[Found]:
         *(each for framework in registry.frameworks().values() for each in agents(folder, framework)),
         *map(_of_service, find_services(folder)),
         *(_of_function(agent, takes_messages, is_async) for agent, takes_messages, is_async in find_functions(folder)),
-        *_suites(folder, files, "deepeval"),
+        *_suites(folder, files, "deepeval", "evals"),
         *_instructions(files),
     ]
 
@@ -143,6 +143,7 @@ def _of_function(agent: FoundAgent, takes_messages: bool, is_async: bool) -> Fou
 _SUITES = {
     "promptfoo": ("*/promptfooconfig.yaml", "*/promptfooconfig.yml", "*/promptfooconfig.json"),
     "deepeval": ("*/test_*.py", "*_test.py"),
+    "evals": ("*/evals/evals.json",),
 }
 """Patterns of the files that hold suites, by program."""
 _INSTRUCTIONS = {
@@ -156,8 +157,8 @@ def _matching(files: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [file for file in files if any(fnmatchcase(f"/{file}", pattern) for pattern in patterns)]
 
 
-def _suites(folder: Path, files: Sequence[str], program: str) -> Iterator[Found]:
-    for file in _matching(files, _SUITES[program]):
+def _suites(folder: Path, files: Sequence[str], *programs: str) -> Iterator[Found]:
+    for program, file in [(name, file) for name in programs for file in _matching(files, _SUITES[name])]:
         if not file.endswith(".py") or _imports(folder / file, program):
             yield Found(about=f"a suite of {program}", place=file, program=program)
 

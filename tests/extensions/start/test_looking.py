@@ -86,6 +86,17 @@ def test_the_suite_of_what_is_found_runs_at_once_and_compares_something(
     assert ran.stdout.count("  1       0\n") or ran.stdout.count("  2       0\n")
 
 
+@pytest.mark.full
+def test_evaluations_of_a_skill_are_imported_before_its_text_is_proposed(project: Project) -> None:
+    project.write(".claude/skills/refunds/SKILL.md", "Refund.\n")
+    evals = {"evals": [{"id": 1, "prompt": "Refund order 7.", "should_trigger": True}]}
+    project.write(".claude/skills/refunds/evals/evals.json", json.dumps(evals))
+    written = project.run("init")
+    assert (written.code, ".claude/skills/refunds/evals/evals.json is imported" in written.stdout) == (0, True)
+    policy = yaml.safe_load((project.folder / "holodeck-action.yaml").read_text())
+    assert policy["target"] == {"agent": "claude", "workspace": "."}
+
+
 @pytest.mark.proves("init: --check --yes")
 @walk("check", ["contains", "f1_score"])
 def test_every_check_without_a_model_can_fail(tmp_path: Path, check: str) -> None:
