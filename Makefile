@@ -158,6 +158,7 @@ $(TOOLS)/docs/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
 	$(BIN)/python -m scripts.build_api_reference
+	$(BIN)/python -m scripts.build_metric_catalogue
 	$(BIN)/python -m scripts.build_schemas
 	$(BIN)/python -m scripts.build_stubs
 	$(BIN)/python -m scripts.build_action

@@ -82,12 +82,12 @@ def with_gate_table(page: str) -> str:
     """Return the text of docs/policy-file.md with the table of gates renewed."""
     flags = {item.policy_key: f"`--{item.name}`" for item in INPUTS}
     rows = []
-    for name, field in _schema_of(Gates)["properties"].items():
+    for name, field in schema_of(Gates)["properties"].items():
         if name == "metrics":
-            bounds = _schema_of(GateMetric)["properties"]
-            rows += [_cells(f"`metrics.NAME.{key}`", "", "", bound["description"]) for key, bound in bounds.items()]
+            bounds = schema_of(GateMetric)["properties"]
+            rows += [cells(f"`metrics.NAME.{key}`", "", "", bound["description"]) for key, bound in bounds.items()]
         else:
-            rows.append(_cells(f"`{name}`", _default(field), flags.get(f"gates.{name}", ""), field["description"]))
+            rows.append(cells(f"`{name}`", _default(field), flags.get(f"gates.{name}", ""), field["description"]))
     before, head, rest = page.partition(_GATES)
     return before + head + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
 
@@ -105,8 +105,8 @@ def with_key_table(page: str) -> str:
         begin = re.match(prefix.pattern, prefix.example)
         prefixes.setdefault(prefix.provider, []).append(f"`{begin[0] if begin else prefix.signs[0]}`")
     tables = {
-        _FORMS: [_cells(form.name, form.known_by) for form in KEY_FORMS],
-        _PREFIXES: [_cells(provider, ", ".join(shown)) for provider, shown in prefixes.items()],
+        _FORMS: [cells(form.name, form.known_by) for form in KEY_FORMS],
+        _PREFIXES: [cells(provider, ", ".join(shown)) for provider, shown in prefixes.items()],
     }
     for head, rows in tables.items():
         before, found, rest = page.partition(head)
@@ -117,7 +117,7 @@ def with_key_table(page: str) -> str:
 def _error_row(row: ErrorRow) -> str:
     statuses = f" with status {', '.join(map(str, row.statuses))}" if row.statuses else ""
     codes = ", ".join(f"`{code}`" for code in row.codes) + statuses
-    return _cells(row.about, codes, ", ".join(row.doors), row.meaning, ACTIONS[row.actor].partition(":")[0])
+    return cells(row.about, codes, ", ".join(row.doors), row.meaning, ACTIONS[row.actor].partition(":")[0])
 
 
 _ERRORS = "| what happened | codes | at | meaning | who must act |\n|---|---|---|---|---|\n"
@@ -147,7 +147,7 @@ def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = No
 
 def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[str]:
     """Yield the tables of a model and of the models from which it inherits fields, each once."""
-    schema = _schema_of(model)
+    schema = schema_of(model)
     owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and _own_fields(owner)]
     for owner in owners:
         if owner in written:
@@ -160,7 +160,7 @@ def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[s
         yield f"### {owner.__name__}\n\n{about}{shared}\n\n{TABLE}\n{rows}\n"
 
 
-def _schema_of(model: type[BaseModel]) -> Schema:
+def schema_of(model: type[BaseModel]) -> Schema:
     schema = model.model_json_schema()
     describe_fields(schema, model, {known.__name__: known for known in all_subclasses(FormatModel)})
     described: Schema = schema["$defs"][model.__name__] if "$ref" in schema else schema  # A model may contain itself.
@@ -179,10 +179,10 @@ def _links(names: typing.Iterable[str]) -> str:
 def _row_text(name: str, field: Schema, schema: Schema) -> str:
     default = "*required*" if name in schema.get("required", ()) else _default(field)
     meaning = field.get("description") or ("Says of which kind the entry is." if "const" in field else "")
-    return _cells(f"`{name}`", _type_text(field), default, meaning, _example(field))
+    return cells(f"`{name}`", _type_text(field), default, meaning, _example(field))
 
 
-def _cells(*cells: str) -> str:
+def cells(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -282,12 +282,12 @@ def _command_section(name: str, command: click.Command) -> str:
 
 def _flag_row(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
-        return _cells(f"`{(parameter.name or '').upper()}`", "", "")
+        return cells(f"`{(parameter.name or '').upper()}`", "", "")
     assert isinstance(parameter, click.Option)
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     context = click.Context(click.Command("any"))
     value = "" if parameter.is_flag else parameter.make_metavar(context)
-    return _cells(names, VALUES.get(value, value and f"`{value}`"), parameter.help or "")
+    return cells(names, VALUES.get(value, value and f"`{value}`"), parameter.help or "")
 
 
 def main(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from scripts import build_api_reference
+from scripts import build_api_reference, build_metric_catalogue
 from scripts.build_field_reference import (
     PAGE,
     POLICY_PAGE,
@@ -36,8 +36,9 @@ def test_the_page_is_as_it_is_built() -> None:
     assert security == with_key_table(security), "run make fields"
 
 
-def test_the_page_of_the_python_api_is_as_it_is_built() -> None:
-    assert build_api_reference.PAGE.read_text(encoding="utf-8") == build_api_reference.build_page(), "run make fields"
+def test_the_pages_of_the_python_api_and_of_all_metrics_are_as_they_are_built() -> None:
+    for page in (build_api_reference, build_metric_catalogue):
+        assert page.PAGE.read_text(encoding="utf-8") == page.build_page(), "run make fields"
 
 
 def _examples(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

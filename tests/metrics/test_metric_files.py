@@ -125,9 +125,10 @@ LISTED = """
 import json
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.suite_schemas import suite_schema
-from scripts import build_api_reference, build_field_reference, build_stubs
+from scripts import build_api_reference, build_field_reference, build_metric_catalogue, build_stubs
 schema = json.dumps(suite_schema("agent", built_in()))
-pages = [build_api_reference.build_page(), build_field_reference.build_page(), build_stubs.metrics_stub()]
+builders = (build_api_reference, build_field_reference, build_metric_catalogue)
+pages = [*(each.build_page() for each in builders), build_stubs.metrics_stub()]
 print(json.dumps([schema, *pages]))
 """
 
@@ -211,12 +212,13 @@ def test_a_metric_of_each_kind_is_one_file(talk: Project, package: Path, models:
         check=True,
         stdout=subprocess.PIPE,
     )
-    schema, api, fields, stub = json.loads(listed.stdout)
+    schema, api, fields, catalogue, stub = json.loads(listed.stdout)
     for kind in KINDS:
         name = kind.title()
         assert f'"{name}Metric"' in schema
         assert f"### {name}Metric" in fields
         assert f"`{name}`" in api
+        assert f"| `{kind}` |" in catalogue
         assert f"{name} = {name}Metric" in stub
         assert kind in page
     suite = (talk.folder / "agent.yaml").read_text(encoding="utf-8")
