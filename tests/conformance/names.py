@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 import holodeck_action.compat
 from scripts.build_conformance import documents
@@ -81,6 +81,14 @@ def evaluate(expression: str, names: Names) -> Any:
         sys.setprofile(before)
     names.touched |= str(getattr(value, "__module__", "")).startswith(holodeck_action.__name__)
     return value
+
+
+def refusal(error: Exception) -> str:
+    """The class and the text of an error; of pydantic's, the places and messages without its links."""
+    text = str(error)
+    if isinstance(error, ValidationError):
+        text = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
+    return f"{type(error).__name__}: {' '.join(text.split())}"
 
 
 def arguments(kind: Any) -> list[tuple[Any, ...]]:

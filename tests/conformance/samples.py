@@ -97,7 +97,7 @@ def run_python(code: str, site: Site) -> tuple[str, dict[str, Any]]:
 
 async def execute(source: str, variables: dict[str, Any]) -> None:
     """Run a script that may await at its top, as documents write it."""
-    value = eval(compile(source, "sample", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), variables)
+    value = eval(compile(source, "sample", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), variables)
     if inspect.iscoroutine(value):
         await value
 

@@ -42,12 +42,12 @@ def params() -> Iterator[object]:
 
 def outcome(claim: Claim, names: Names) -> tuple[bool, str]:
     """Whether a row holds, and what its expression gave."""
-    from tests.conformance.names import evaluate
+    from tests.conformance.names import evaluate, refusal
 
     try:
         value = evaluate(claim.expression, names)
     except Exception as error:
-        shown = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        shown = refusal(error)
         return shown.startswith(claim.expected), shown
     try:
         expected = eval(claim.expected, names)

@@ -82,7 +82,9 @@ GLLM_ARGUMENTS = tuple(
     for argument in inspect.signature(kind).parameters
 )
 CONFIG_ARGUMENTS = tuple(
-    f"{kind.__name__}.{field}" for kind in (GEvalConfig, RAGMetricConfig) for field in kind.__struct_fields__
+    f"{kind.__name__}.{field}"
+    for kind in (GEvalConfig, RAGMetricConfig)
+    for field in inspect.signature(kind).parameters
 )
 
 _HOLODECK = (f"{_declaring(kind, argument).__name__}.{argument}" for kind in CLASSES for argument in _taken(kind))

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Struct
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.suite.model.metric_base import VALID_EVALUATION_PARAMS
+
+Params = TypeVar("Params", bound=Sequence[str])
+
+
+def check_criteria(criteria: str) -> str:
+    """Return the criteria after checking that they are not blank.
+
+    Raises:
+        ValueError: the criteria are blank.
+    """
+    if not criteria.strip():
+        raise ValueError("criteria must not be empty")
+    return criteria
+
+
+def check_params(params: Params) -> Params:
+    """Return the names of evaluation parameters after checking them.
+
+    Raises:
+        ValueError: a parameter is unknown, or `actual_output` is missing.
+    """
+    unknown = [param for param in params if param not in VALID_EVALUATION_PARAMS]
+    if unknown:
+        raise ValueError(
+            f"evaluation_params: {unknown[0]!r} is not one of {', '.join(sorted(VALID_EVALUATION_PARAMS))}"
+        )
+    if "actual_output" not in params:
+        raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")
+    return params
 
 
 class EvaluationInput(BaseModel):
@@ -36,7 +65,7 @@ class EvaluationInput(BaseModel):
         return self.model_dump(exclude={"metadata"}, exclude_none=True)
 
 
-class GEvalConfig(Struct, frozen=True):
+class GEvalConfig(BaseModel):
     """Settings of a G-Eval, for `GEvalEvaluator.from_config`.
 
     Attributes:
@@ -48,21 +77,18 @@ class GEvalConfig(Struct, frozen=True):
         strict_mode: whether the judge answers only 1 or 0.
 
     Raises:
-        ValueError: the criteria are empty, a parameter is unknown, `actual_output` is missing, or the threshold is
-            outside 0..1.
+        ValidationError: the criteria are empty, a parameter is unknown, `actual_output` is missing, the threshold is
+            outside 0..1, or a value has the wrong type.
     """
 
-    name: str
-    criteria: str
-    evaluation_steps: list[str] | None = None
-    evaluation_params: tuple[str, ...] | list[str] = ("actual_output",)
-    threshold: float = 0.5
-    strict_mode: bool = False
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        check_criteria(self.criteria)
-        check_params(self.evaluation_params)
-        check_threshold(self.threshold)
+    name: str
+    criteria: Annotated[str, AfterValidator(check_criteria)]
+    evaluation_steps: list[str] | None = None
+    evaluation_params: Annotated[list[str], AfterValidator(check_params)] = ["actual_output"]
+    threshold: Annotated[float, AfterValidator(check_threshold)] = 0.5
+    strict_mode: bool = False
 
 
 class RAGMetricConfig(Struct, frozen=True):
@@ -83,28 +109,3 @@ class RAGMetricConfig(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_threshold(self.threshold)
-
-
-def check_criteria(criteria: str) -> None:
-    """Check that the criteria are not blank.
-
-    Raises:
-        ValueError: the criteria are blank.
-    """
-    if not criteria.strip():
-        raise ValueError("criteria must not be empty")
-
-
-def check_params(params: tuple[str, ...] | list[str]) -> None:
-    """Check the names of evaluation parameters.
-
-    Raises:
-        ValueError: a parameter is unknown, or `actual_output` is missing.
-    """
-    unknown = [param for param in params if param not in VALID_EVALUATION_PARAMS]
-    if unknown:
-        raise ValueError(
-            f"evaluation_params: {unknown[0]!r} is not one of {', '.join(sorted(VALID_EVALUATION_PARAMS))}"
-        )
-    if "actual_output" not in params:
-        raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")

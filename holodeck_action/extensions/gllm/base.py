@@ -145,18 +145,18 @@ class BaseEvaluator:
         return ("score",)
 
     @staticmethod
-    def aggregate_required_fields(metrics: Iterable[BaseMetric], mode: str = "any") -> set[str]:
+    def aggregate_required_fields(metrics: Iterable[AnyMetric], mode: str = "any") -> set[str]:
         """Combine the required fields of metrics by `union` or `intersection`; the mode `any` returns an empty set.
 
         Raises:
             ValueError: the mode is unknown.
         """
-        return aggregate_fields((metric.required_fields for metric in metrics), mode)
+        return aggregate_fields((to_metric(metric).required_fields for metric in metrics), mode)
 
     @staticmethod
-    def can_evaluate_any(metrics: Iterable[BaseMetric], data: object) -> bool:
+    def can_evaluate_any(metrics: Iterable[AnyMetric], data: object) -> bool:
         """Return whether an item has all required inputs of at least one metric."""
-        return any(metric.can_evaluate(data) for metric in metrics)
+        return any(to_metric(metric).can_evaluate(data) for metric in metrics)
 
     @staticmethod
     def ensure_list_of_dicts(data: Mapping[str, Any], key: str) -> None:

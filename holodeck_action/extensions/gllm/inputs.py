@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.params import OTHER_NAME, EvalParam
+from holodeck_action.metrics.params import DEEPEVAL_PARAMS, OTHER_NAME, EvalParam
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
 from holodeck_action.text.json_values import parse_json
@@ -18,10 +18,10 @@ _NAMES: Mapping[str, EvalParam] = {
     "tools_called": EvalParam.TOOL_INVOCATIONS,
     "expected_agent_trajectory": EvalParam.EXPECTED_TRAJECTORY,
 }
-_GLLM_NAMES = {
-    EvalParam.RETRIEVAL_CONTEXT: "retrieved_context",
-    EvalParam.TOOL_INVOCATIONS: "agent_trajectory",
-    EvalParam.EXPECTED_TRAJECTORY: "expected_agent_trajectory",
+_GLLM_NAMES: Mapping[EvalParam, str] = {
+    **{OTHER_NAME[param]: param.value for param in DEEPEVAL_PARAMS},
+    # Of two names of an input, the first.
+    **{param: name for name, param in reversed([*_NAMES.items()])},
 }
 _ARGUMENTS = ("args", "arguments", "input_parameters")
 _RESULTS = ("result", "output")
