@@ -30,16 +30,23 @@ WORKED = {"codex": [(0, False), (0, False)], "gemini": [(None, False), (None, Fa
 """The same of the calls that write a file, which is a command for one program, and show it."""
 
 
-def read(program: str, name: str, lines: Sequence[str], home: Path, code: int | None = None) -> Trajectory:
-    """Return the turn that lines of a stored stream tell."""
+def read(
+    program: str,
+    name: str,
+    lines: Sequence[str],
+    home: Path,
+    code: int | None = None,
+    change: tuple[str, str] = ("", ""),
+) -> Trajectory:
+    """Return the turn that lines of a stored stream tell, with words changed in them and in its session's file."""
     used = STREAMS / f"{program}-{name}.session"
     adapter = ADAPTERS[program]()
     if used.exists() and lines:
         place = adapter.session_file(home, json.loads(lines[-1]).get("sessionId", ""))
         if place is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(used.read_text(encoding="utf-8"), encoding="utf-8")
-    output = Foreign("".join(lines).encode())
+            place.write_text(used.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+    output = Foreign("".join(lines).replace(*change).encode())
     finished = Finished(output, Foreign(b""), CODES[f"{program}-{name}"] if code is None else code)
     return finished.trajectory(adapter, home, None)
 
@@ -86,4 +93,35 @@ def test_no_part_of_a_stream_is_a_completed_turn(tmp_path: Path, program: str) -
             assert read(program, name, lines[:end], tmp_path).ended.how != "completed", (name, end)
         assert read(program, name, lines, tmp_path).ended.how == "completed"
         assert read(program, name, lines, tmp_path, code=1).ended.how == "infrastructure"
+        assert read(program, name, [*lines, '{"type": "more"}\n'], tmp_path).ended.how != "completed"
         assert read(program, name, [*lines[:1], "no JSON\n", *lines[1:]], tmp_path).ended.how == "infrastructure"
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "others", "how"),
+    [
+        ("claude", '"is_error": false', '"is_error": true', "infrastructure"),
+        ("claude", '"subtype": "success"', '"subtype": "error_max_turns"', "agent"),
+        ("claude", '"subtype": "success"', '"subtype": "error_during_execution"', "infrastructure"),
+        ("claude", '"terminal_reason": "completed"', '"terminal_reason": "api_error"', "infrastructure"),
+        ("claude", '"permission_denials": []', '"permission_denials": [{"tool_name": "Bash"}]', "infrastructure"),
+        ("claude", '"stop_reason": "end_turn"', '"stop_reason": "max_tokens"', "cut_off"),
+        ("codex", '"turn.completed"', '"turn.failed"', "infrastructure"),
+        ("copilot", '"exitCode": 0', '"exitCode": 2', "infrastructure"),
+        ("copilot", "session.usage_record", "other", "infrastructure"),
+        ("copilot", '"assistant.idle"', '"session.error"', "infrastructure"),
+        ("gemini", '"status": "success"', '"status": "error"', "infrastructure"),
+        ("gemini", "gemini_cli.api_response", "other", "infrastructure"),
+        ("gemini", '"stop"', '"stop", "length"', "cut_off"),
+        ("gemini", '"role": "main"', '"role": "utility"', "infrastructure"),
+        ("opencode", '"reason": "stop"', '"reason": "unknown"', "infrastructure"),
+        ("pi", '"stopReason": "stop"', '"stopReason": "aborted"', "infrastructure"),
+        ("qwen", '"is_error": false', '"is_error": true', "infrastructure"),
+        ("qwen", '"subtype": "success"', '"subtype": "error_max_turns"', "agent"),
+    ],
+)
+def test_an_answer_counts_only_with_each_word_of_its_end(
+    tmp_path: Path, program: str, words: str, others: str, how: str
+) -> None:
+    lines = stored(program)["say"]
+    assert read(program, "say", lines, tmp_path, change=(words, others)).ended.how == how
