@@ -70,6 +70,7 @@ class _BuiltIn(Mapping[str, type[Metric]]):
         return order_metrics([*own, *declared]).classes
 
 
+@cache
 def find_public(name: str) -> type[Metric] | None:
     """Return this package's metric with a public name, such as `Length` for `LengthMetric`; None if there is none."""
     for module in _modules_containing(f"class {name}Metric(".encode()):
