@@ -112,6 +112,7 @@ def test_no_part_of_a_stream_is_a_completed_turn(tmp_path: Path, program: str) -
         ("copilot", '"assistant.idle"', '"session.error"', "infrastructure"),
         ("gemini", '"status": "success"', '"status": "error"', "infrastructure"),
         ("gemini", "gemini_cli.api_response", "other", "infrastructure"),
+        ("gemini", "_token_count", "_count", "infrastructure"),
         ("gemini", '"stop"', '"stop", "length"', "cut_off"),
         ("gemini", '"role": "main"', '"role": "utility"', "infrastructure"),
         ("opencode", '"reason": "stop"', '"reason": "unknown"', "infrastructure"),
