@@ -55,12 +55,12 @@ class ImportOptions(Struct, frozen=True):
     is_part: bool = False
 
 
-def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequence[str]]:
+def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequence[GivenPath]]:
     """Write the imported suites and print the import report.
 
     Returns:
         Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0; and the
-        folders of the suites, quoted for a shell.
+        folders of the suites.
 
     Raises:
         ConfigurationError: the file cannot be converted, code of its checkout must run and may not, or a file to write
@@ -79,14 +79,10 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
     if options.report is not None:
         as_json = options.report.name.endswith(".json")
         written[options.report] = report_json(rows) if as_json else report_markdown(rows)
-    there = [path for path in written if os.path.lexists(path)]
+    clause = "already exists, and nothing was written; remove it, or choose another folder with -o"
+    there = [f"{path}: {clause}" for path in written if os.path.lexists(path)]
     if there:
-        raise ConfigurationError(
-            [
-                f"{path}: already exists, and nothing was written; remove it, or choose another folder with -o"
-                for path in there
-            ]
-        )
+        raise ConfigurationError(there)
     hint = _SECRET_HINTS.get(program, "take it out of the file")
     held = secret_problems(written, conversion.source(), imported.read, hint, caller.environ)
     if held:
@@ -101,10 +97,12 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
             ) from error
     hidden = Redactor(environment_secrets(caller.environ))
     lines = [*(f"wrote {path}\n" for path in written), "\n", report_table(hidden.value(rows))]
-    suites = [shlex.quote(str(folder / name)) for name in imported.folders]
+    suites = [folder / name for name in imported.folders]
     if not options.is_part:
-        commands = (f"  holodeck-action {command} {' '.join(suites)}\n" for command in ("validate", "run"))
-        lines += ["next:\n", *commands, f"for a workflow on pull requests: holodeck-action init {suites[0]}\n"]
+        named = shlex.join(map(str, suites))
+        commands = (f"  holodeck-action {command} {named}\n" for command in ("validate", "run"))
+        workflow = f"for a workflow on pull requests: holodeck-action init {shlex.quote(str(suites[0]))}\n"
+        lines += ["next:\n", *commands, workflow]
     caller.stdout.writelines(lines)
     lost = unmatched_rows(rows)
     if not lost or options.allow_missing:

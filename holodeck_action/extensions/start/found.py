@@ -165,12 +165,16 @@ def _suites(folder: Path, files: Sequence[str], *programs: str) -> Iterator[Foun
 
 def _imports(file: Path, package: str) -> bool:
     """Return whether a line of a Python file imports from a package."""
-    try:
-        text = read_file(file, _MOST_BYTES).lossy_text()
-    except OSError:
-        return False
     beginnings = (f"import {package}", f"from {package}")
-    return any(line.startswith(beginnings) for line in text.splitlines())
+    return any(line.startswith(beginnings) for line in read_text(file).splitlines())
+
+
+def read_text(file: Path) -> str:
+    """Return a file's text; empty if the file cannot be read, or is too large to be searched."""
+    try:
+        return read_file(file, _MOST_BYTES).lossy_text()
+    except OSError:
+        return ""
 
 
 def _instructions(files: Sequence[str]) -> Iterator[Found]:

@@ -15,12 +15,13 @@ from msgspec import Struct
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
 from holodeck_action.extensions.start.choices import CHECKS, CI, PIPELINE, WORKFLOW
-from holodeck_action.extensions.start.found import ASKING, CREW, Found, agent_of, agents, look
+from holodeck_action.extensions.start.found import ASKING, CREW, Found, agent_of, agents, look, read_text
 from holodeck_action.extensions.start.questions import Person
 from holodeck_action.extensions.start.starter_text import (
     edit_policy,
     import_agent,
     keep_check,
+    name_suites,
     packages_environment,
     quote,
 )
@@ -96,11 +97,12 @@ def start_suite(options: StartOptions, caller: Caller) -> int:
     ci = options.ci or person.choose("Which CI runs the suite?", [(name, name) for name in _services(kept)], "CI")
 
     code = ExitCode.PASSED
-    suites: Sequence[str] = [] if folder.given == Path() else [shlex.quote(str(folder))]
+    folders: Sequence[GivenPath] = [folder]
     if found is not None and found.program:
         of_import = ImportOptions(found.program, folder / found.place, folder, None, allow_missing=False, is_part=True)
-        code, suites = import_suite(of_import, caller)
-        listed, kept = kept, _existing_parts(folder.path, root)
+        code, folders = import_suite(of_import, caller)
+        imported = [os.path.relpath(each / name, folder) for each in folders for name in DOCUMENTS]
+        listed, kept = kept, {**kept, **{name: name for name in imported}}
     wanted = {name: _read_starter(source) for name, source in _missing_parts(kept, found, ci).items()}
     if SUITE in wanted:
         suite = keep_check(wanted[SUITE].decode(), check)
@@ -116,22 +118,20 @@ def start_suite(options: StartOptions, caller: Caller) -> int:
         wanted[POLICY] = edit_policy(wanted[POLICY], {"target": quote(target)})
     if WORKFLOW in wanted and (check == "judge" or (found is not None and found.calls_model)):
         wanted[WORKFLOW] = _pass_keys(wanted[WORKFLOW])
+    suites = [(each.real / SUITE).relative_to(root or folder.real).as_posix() for each in folders]
+    file = CI[ci][0]
+    if file in wanted:
+        wanted[_at_root(file, root)] = name_suites(wanted.pop(file).decode(), SUITE, suites).encode()
+    elif ci == "gitlab":
+        notes.append(f"{PIPELINE} already existed; add the job of docs/ci.md#gitlab to it")
+    elif suites != [SUITE]:
+        notes.append(f"{WORKFLOW} already existed; add {', '.join(suites)} to the lines of `suite:` in it")
     if IGNORE_FILE not in kept:
         wanted[IGNORE_FILE] = IGNORED
-    if root is not None:
-        suite = f"{Path(os.path.realpath(folder.path)).relative_to(root).as_posix()}/{SUITE}"
-        if WORKFLOW in wanted:
-            # The next suite is a further line; a name with a line break is none.
-            named = f"|\n            {suite}" if suite.isprintable() else quote(suite)
-            content = wanted.pop(WORKFLOW).decode().replace(f"suite: {SUITE}\n", f"suite: {named}\n")
-            wanted[_workflow_of(root)] = content.encode()
-        elif WORKFLOW in kept:
-            notes.append(f"{WORKFLOW} already existed; add {suite} to the lines of `suite:` in it")
     lines = _write_files(folder, wanted, kept, listed)
-    if ci == "gitlab" and PIPELINE in kept:
-        notes.append(f"{PIPELINE} already existed; add the job of docs/ci.md#gitlab to it")
     lines += [f"note: {note}" for note in notes]
-    lines += ["next:", *(f"  {' '.join(['holodeck-action', command, *suites])}" for command in ("validate", "run"))]
+    named = [str(each) for each in folders if each.given != Path()]
+    lines += ["next:", *(f"  {shlex.join(['holodeck-action', command, *named])}" for command in ("validate", "run"))]
     caller.stdout.write(caller.redact("".join(f"{line}\n" for line in lines)))
     return code
 
@@ -238,11 +238,12 @@ def _write_files(
         listed: those of them that existed before `init`.
     """
     lined = {}
-    for name, document in DOCUMENTS.items():
-        if name in wanted:
-            wanted[name] = with_schema_line(wanted[name], document) or wanted[name]
-        elif (content := _add_schema_line(folder.path / kept[name], document)) is not None:
-            lined[kept[name]] = content
+    for name in wanted.keys() & DOCUMENTS.keys():
+        wanted[name] = with_schema_line(wanted[name], DOCUMENTS[name]) or wanted[name]
+    for name, there in kept.items():
+        document = DOCUMENTS.get(os.path.basename(name))
+        if document and (content := _add_schema_line(folder.path / there, document)) is not None:
+            lined[there] = content
     lines = [
         f"kept {_shown(folder, there)}{'' if there.endswith(what) else f' for {what}'}"
         for what, there in listed.items()
@@ -283,25 +284,26 @@ def _write(path: GivenPath, content: bytes) -> None:
         ) from error
 
 
-def _workflow_of(root: Path | None) -> str:
-    """Return the path of the workflow: GitHub reads workflows only at the root of a repository.
+def _at_root(file: str, root: Path | None) -> str:
+    """Return the path of a CI service's file, which the service reads only at the root of a repository.
 
     Args:
+        file: path of the file in the repository.
         root: absolute path of the repository's root; None if it is the folder that paths are relative to.
     """
-    return WORKFLOW if root is None else str(root / WORKFLOW)
+    return file if root is None else str(root / file)
 
 
 def _existing_parts(folder: Path, root: Path | None) -> Mapping[str, str]:
     """Return the paths of existing parts (suite, workflow, …) by default name; a dangling link counts as existing."""
     parts = {name: name for name in (SUITE, POLICY, AGENT, CREW, ASKING, WORKFLOW, PIPELINE, IGNORE_FILE)}
-    parts[WORKFLOW] = _workflow_of(root)
+    parts |= {file: _at_root(file, root) for file, _ in CI.values()}
     kept = {name: there for name, there in parts.items() if os.path.lexists(folder / there)}
     policy = next((name for name in POLICY_NAMES if os.path.lexists(folder / name)), None)
     if policy is not None:
         kept[POLICY] = policy
     workflows = sorted((folder / parts[WORKFLOW]).parent.glob("*.y*ml"))
-    uses = next((path.name for path in workflows if path.is_file() and _USES in _read_text(path)), None)
+    uses = next((path.name for path in workflows if path.is_file() and _USES in read_text(path)), None)
     if WORKFLOW not in kept and uses is not None:
         kept[WORKFLOW] = os.path.join(os.path.dirname(parts[WORKFLOW]), uses)
     return kept
@@ -309,27 +311,16 @@ def _existing_parts(folder: Path, root: Path | None) -> Mapping[str, str]:
 
 def _missing_parts(existing_files: Mapping[str, str], found: Found | None, ci: str) -> Mapping[str, str]:
     """Return the names of the files to write, each with the name of the shipped file that it is made from."""
-    # The sample agent answers only the suite that is shipped with it.
-    fresh = SUITE not in existing_files and POLICY not in existing_files
-    wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", CI[ci][0]: CI[ci][1]}
-    if found is not None and not found.program:
-        wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml" if found.target else "gates.yaml"}
+    wanted = {}
+    if found is None:
+        # The sample agent answers only the suite that is shipped with it.
+        fresh = SUITE not in existing_files and POLICY not in existing_files
+        wanted = {SUITE: SUITE, POLICY: POLICY, AGENT: AGENT} if fresh else {SUITE: SUITE, POLICY: "gates.yaml"}
+    elif not found.program:
+        wanted = {SUITE: "framework_agent.yaml", POLICY: "framework.yaml" if found.target else "gates.yaml"}
         if found.caller:
             wanted[found.caller] = found.caller.replace(".py", ".txt")
-    elif fresh:
-        wanted[AGENT] = "my_agent.py"
-    return {
-        name: wanted[name]
-        for name in (SUITE, POLICY, AGENT, CREW, ASKING, WORKFLOW, PIPELINE)
-        if name in wanted and name not in existing_files
-    }
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return read_file(path).lossy_text()
-    except OSError:
-        return ""
+    return {name: source for name, source in [*wanted.items(), CI[ci]] if name not in existing_files}
 
 
 def _repository_root(folder: Path) -> Path | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import textwrap
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from holodeck_action.suite.model.environments import Environment
@@ -24,6 +27,21 @@ def keep_check(suite: str, check: str) -> str:
         elif check in names.split():
             lines.append(f"{text}\n")
     return "".join(lines).replace("\n\n\n", "\n\n")
+
+
+def name_suites(text: str, default: str, suites: Sequence[str]) -> str:
+    """Return a shipped workflow or pipeline that evaluates the suites at these paths in place of the default one."""
+    if suites == [default]:
+        return text
+    # The next suite is a further line; a name with a line break is none.
+    listed = "\n".join(suites)
+    named = "|\n" + textwrap.indent(listed, " " * 12) if "".join(suites).isprintable() else quote(listed)
+    text = text.replace(f"suite: {default}\n", f"suite: {named}\n")
+    if len(suites) > 1:
+        # The results of each suite have their own folder.
+        text = text.replace(": holodeck-results/", ": holodeck-results/*/")
+    arguments = shlex.join(suites)
+    return re.sub("- (holodeck-action (?:validate|run).*)", lambda line: f"- {quote(f'{line[1]} {arguments}')}", text)
 
 
 def packages_environment(folder: Path) -> Environment | None:

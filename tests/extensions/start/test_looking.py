@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ PROMPTFOO = {
     "providers": ["echo"],
     "tests": [{"vars": {"word": "hello"}, "assert": [{"type": "contains", "value": "hello"}]}],
 }
+TWO_PROVIDERS = PROMPTFOO | {"providers": ["echo", {"id": "echo", "label": "second"}]}
 DEEPEVAL = """
 from deepeval import assert_test
 from deepeval.metrics import ExactMatchMetric
@@ -58,6 +60,7 @@ REPOSITORIES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a coroutine function": ({"support.py": f"async {ASKS}"}, "python:ask_agent:answer calls support:ask, from"),
     "promptfoo": ({"evaluation/promptfooconfig.yaml": json.dumps(PROMPTFOO)}, "a suite of promptfoo"),
+    "promptfoo with two providers": ({"promptfooconfig.yaml": json.dumps(TWO_PROVIDERS)}, "a suite of promptfoo"),
     "deepeval": ({"tests/test_support.py": DEEPEVAL}, "tests/test_support.py is imported, a suite of deepeval"),
     "nothing": ({"README.md": "# Shop\n"}, ""),
 }
@@ -76,14 +79,31 @@ def test_the_suite_of_what_is_found_runs_at_once_and_compares_something(
     assert (written.code, written.stderr) == (0, "")
     assert said in written.stdout
     assert "also found" not in written.stdout
-    commands = written.stdout.partition("next:\n")[2].splitlines()
-    assert [command.split()[:2] for command in commands] == [
-        ["holodeck-action", "validate"],
-        ["holodeck-action", "run"],
-    ]
-    ran = project.run("run")
-    assert (ran.code, "PASSED: " in ran.stdout) == (0, True), ran.stdout + ran.stderr
-    assert ran.stdout.count("  1       0\n") or ran.stdout.count("  2       0\n")
+    assert (project.folder / "my_agent.py").exists() is (not said)
+    suites = sorted(file.relative_to(project.folder).as_posix() for file in project.folder.rglob("agent.yaml"))
+    [job] = yaml.safe_load((project.folder / ".github/workflows/evaluate.yml").read_text())["jobs"].values()
+    assert job["steps"][1]["with"]["suite"].splitlines() == suites
+    commands = [shlex.split(command) for command in written.stdout.partition("next:\n")[2].splitlines()]
+    assert [command[:2] for command in commands] == [["holodeck-action", "validate"], ["holodeck-action", "run"]]
+    for command in commands:
+        ran = project.run(*command[1:])
+        assert ran.code == 0, ran.stdout + ran.stderr
+    assert [suite for suite in suites if f" ({suite}), target " in ran.stdout] == suites
+    assert ran.stdout.count("  1       0\n") + ran.stdout.count("  2       0\n") >= len(suites)
+
+
+@pytest.mark.full
+def test_a_pipeline_at_the_root_names_each_imported_suite(project: Project) -> None:
+    (project.folder / ".git").mkdir()
+    project.write("my shop/promptfooconfig.yaml", json.dumps(TWO_PROVIDERS))
+    assert project.run("init", "my shop", "--ci", "gitlab").code == 0
+    job = yaml.safe_load((project.folder / ".gitlab-ci.yml").read_text())["evaluate"]
+    for command in job["script"]:
+        ran = project.run(*shlex.split(command)[1:])
+        assert ran.code == 0, ran.stdout + ran.stderr
+    for report in job["artifacts"]["reports"].values():
+        assert len([*project.folder.glob(report)]) == 2
+    assert "note: .gitlab-ci.yml already existed" in project.run("init", "other", "--ci", "gitlab").stdout
 
 
 @pytest.mark.full
