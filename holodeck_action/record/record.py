@@ -119,7 +119,7 @@ class Step(Struct, frozen=True, gc=False, omit_defaults=True):
 
     tool: Count | None = None
     model: str | None = None
-    start_ms: Amount | None = None
+    start_ms: Amount | None = always_written(None)
     duration_ms: Amount | None = None
 
 
