@@ -101,8 +101,8 @@ def import_suite(options: ImportOptions, caller: Caller) -> tuple[ExitCode, Sequ
     if not options.is_part:
         named = shlex.join(map(str, suites))
         commands = (f"  holodeck-action {command} {named}\n" for command in ("validate", "run"))
-        workflow = f"for a workflow on pull requests: holodeck-action init {shlex.quote(str(suites[0]))}\n"
-        lines += ["next:\n", *commands, workflow]
+        workflow = "for a workflow on pull requests: holodeck-action init"
+        lines += ["next:\n", *commands, *(f"{workflow} {shlex.quote(str(each))}\n" for each in suites)]
     caller.stdout.writelines(lines)
     lost = unmatched_rows(rows)
     if not lost or options.allow_missing:

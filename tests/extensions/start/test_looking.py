@@ -117,6 +117,20 @@ def test_evaluations_of_a_skill_are_imported_before_its_text_is_proposed(project
     assert policy["target"] == {"agent": "claude", "workspace": "."}
 
 
+@pytest.mark.full
+def test_import_names_the_command_that_puts_each_suite_into_the_workflow(project: Project) -> None:
+    (project.folder / ".git").mkdir()
+    project.write("promptfooconfig.yaml", json.dumps(TWO_PROVIDERS))
+    printed = project.run("import", "promptfoo", "promptfooconfig.yaml", "-o", "new").stdout
+    commands = printed.split("for a workflow on pull requests: holodeck-action ")[1:]
+    first, second = (project.run(*shlex.split(command)).stdout for command in commands)
+    assert "wrote .github/workflows/evaluate.yml\n" in first
+    assert (
+        "suite: |\n            new/echo/agent.yaml\n" in (project.folder / ".github/workflows/evaluate.yml").read_text()
+    )
+    assert "already existed; add new/second/agent.yaml to the lines of `suite:` in it\n" in second
+
+
 @pytest.mark.proves("init: --check --yes")
 @walk("check", ["contains", "f1_score"])
 def test_every_check_without_a_model_can_fail(tmp_path: Path, check: str) -> None:
