@@ -194,7 +194,8 @@ def read_results(
         if readable:
             raise FormatError(str(error)) from error
         return None
-    except ValidationError as error:
+    # msgspec raises the second for half of a character where no text may be.
+    except (ValidationError, UnicodeEncodeError) as error:
         raise FormatError(f"is not a valid file of its format: {one_line(str(error), 300)}") from error
 
 

@@ -81,7 +81,11 @@ class _Files:
         folder = self._checkout.folder
         if pattern not in self._matching:
             relative = os.path.relpath(folder / pattern, folder)
-            found = sorted(glob.glob(relative, root_dir=folder, recursive=True))
+            try:
+                found = sorted(glob.glob(relative, root_dir=folder, recursive=True))
+            except ValueError:
+                # No file has such a name: it has a null character, or half of another one.
+                found = []
             inside = not relative.startswith("..") and len(found) <= _MOST_FILES
             self._matching[pattern] = [name for name in found if (folder / name).is_file()] if inside else []
         return self._matching[pattern]
@@ -92,7 +96,7 @@ class _Files:
         if content is None:
             return
         if definition.function:
-            starts = tuple(f"{word} {definition.function}(".encode() for word in ("def", "async def"))
+            starts = tuple(f"{word} {definition.function}(".encode(errors="replace") for word in ("def", "async def"))
             for number, line in enumerate(content.lines(), start=1):
                 if line.parse(lambda data: data.lstrip().startswith(starts)):
                     yield _Place(SourceMark(name, number, 1))

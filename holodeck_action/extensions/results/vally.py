@@ -156,7 +156,7 @@ def _trial(row: _Row, marks: Mapping[str, float]) -> StoredTrial:
     tokens = metrics.tokens or _Tokens()
     return StoredTrial(
         answer=None if error else trajectory.output,
-        checks=tuple(_checks(row.grade, marks)) if row.status == "success" else (),
+        checks=() if error else tuple(_checks(row.grade if row.status == "success" else None, marks)),
         error=error,
         calls=None if trajectory.events is None else tuple(_calls(trajectory.events)),
         usage=Usage(tokens.prompt, tokens.completion),
@@ -171,9 +171,9 @@ def _message(error: Any) -> str:
 
 
 def _calls(events: Sequence[_Event]) -> Iterator[ToolInvocation]:
-    results = {event.data.get("toolCallId"): event.data for event in events if event.type == "tool_result"}
+    results = {str(event.data.get("toolCallId")): event.data for event in events if event.type == "tool_result"}
     for call in (event.data for event in events if event.type == "tool_call"):
-        result = results.get(call.get("toolCallId"), {})
+        result = results.get(str(call.get("toolCallId")), {})
         failed = result.get("success") is False
         given = call.get("arguments")
         yield ToolInvocation(

@@ -50,6 +50,9 @@ def test_functions_and_folders_that_define_cases_are_found(shelf: Shelf) -> None
     shelf.take("deepeval/test_every.py.txt", "test_every.py")
     found = _positions(shelf, shelf.take("deepeval/every.json"), "--cases", "6")
     assert (found["test_answers"], found["flaky"]) == (["test_every.py:47:1"], ["test_every.py:1:1"])
+    for name in ("a\0b", "\ud800"):
+        shelf.change("deepeval/every.json", testFile=name)
+        assert _positions(shelf, "changed.json", "--cases", "6")["test_answers"] == ["changed.json: row 1"]
 
     def moved(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**case, "source": "case_yaml" if case["name"] == "second" else "prose"} for case in cases]

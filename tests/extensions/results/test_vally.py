@@ -33,6 +33,9 @@ def test_trials_have_no_number_and_what_lacks_a_grade_does_not_pass(shelf: Shelf
     turn = read_record(shelf.project.folder / "out").cases[0].trials[1].turns[0]
     assert (turn.input, turn.response, turn.usage) == ("Write tests.", "Done again.", Usage(12, 3))
     assert [(call.name, call.result) for call in turn.tool_invocations or ()] == [("write_file", "written")]
+    # An id that is no text still connects a call with its result.
+    rows = [json.loads(json.dumps(row).replace('"c1"', '["c1"]')) for row in (first, second, summary)]
+    assert _decide(shelf, rows, "1")[0] == 0
     # The other stimulus ran twice, so that a trial of this one is missing.
     assert _decide(shelf, [first, *ROWS[2:4], summary], "2")[1][name] == "skipped"
     assert _decide(shelf, [first, second], "1")[0] == 4
@@ -46,6 +49,8 @@ def test_trials_have_no_number_and_what_lacks_a_grade_does_not_pass(shelf: Shelf
         (_regraded(second, lambda grade: {**grade, "details": [], "passed": None, "score": 0.6}), 3),
     ):
         assert (_decide(shelf, [first, row, summary], "1")[0], row["gradeResult"]) == (code, row["gradeResult"])
+    skipped = {**first, "status": "skipped", "stimulus": "other", "trajectory": None, "gradeResult": None}
+    assert _decide(shelf, [first, second, skipped, {**skipped}, summary], "2")[0] == 3
     whole = [_regraded(row, lambda grade: {**grade, "details": None}) for row in (first, second)]
     assert _decide(shelf, [*whole, summary], "1")[0] == 0
     scored = [
@@ -66,6 +71,7 @@ def test_models_are_cases_and_unknown_lines_are_refused_by_name(shelf: Shelf) ->
         ({**ROWS[1], "status": "maybe"}, "line 2: has the unknown status 'maybe' (known: success, error, skipped)"),
         (ROWS[0], "line 2: has the trajectory 't1' of an earlier line, too"),
         ({**ROWS[1], "trajectory": 3}, "is not a valid file of its format"),
+        ({**ROWS[1], "trajectory": "\ud800"}, "is not a valid file of its format"),
     ):
         shelf.project.write("results.jsonl", f"{json.dumps(ROWS[0])}\n{json.dumps(row)}\n")
         ended = shelf.gate("results.jsonl", "--cases", "1")
