@@ -230,4 +230,6 @@ def test_whatever_a_server_says_nothing_raises(value: Any) -> None:
     block = {"type": "content_block_start", "index": value, "content_block": {"type": "tool_use"}}
     delta = {"type": "input_json_delta", "partial_json": "{"}
     events = [begun, block, {"type": "content_block_delta", "index": value, "delta": delta}]
+    text = {**block, "index": 0, "content_block": {"type": "text", "text": value}}
+    events[1:1] = [text, {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": value}}]
     json.dumps(output_messages([*events, {"type": "message_delta", "delta": {"stop_reason": value}}]))

@@ -290,4 +290,4 @@ def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
         if piece := delta.get("partial_json"):
             block["input"] = begun + str(piece)
     elif (field := _DELTA_FIELDS.get(str(kind))) is not None:
-        block[field] = (block.get(field) or "") + str(delta.get(field, ""))
+        block[field] = f"{block.get(field) or ''}{delta.get(field, '')}"
