@@ -139,6 +139,8 @@ class _Builder:
             root = source.data(path)
             written = dict(root) if isinstance(root, dict) else {}
             listed = written.get("graders") or []
+            if not isinstance(listed, list):
+                raise UnfitError(f"{file}: graders is not a list")
             graders = [(place_of(file, listed, at), each) for at, each in enumerate(listed)]
         given = written.get("execution")
         execution: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
@@ -187,16 +189,16 @@ class _Builder:
                 if negated is None:
                     raise UnfitError("matches are not counted; write a code grader")
                 name = "not_regex" if negated else "regex"
-                metric = {"type": name, "pattern": _pattern(grader.get("pattern"), str(grader.get("flags") or ""))}
+                metric = {"type": name, "pattern": _pattern(_text(grader, "pattern"), str(grader.get("flags") or ""))}
                 note = "an empty text does not pass" if negated else ""
                 return [_seen(grader.get("target"), metric, ())], Outcome.METRIC, note
             case "llm":
-                metric = self._judge(place, str(grader.get("name") or kind), str(grader.get("criteria") or ""))
+                metric = self._judge(place, str(grader.get("name") or kind), _text(grader, "criteria"))
                 return [_seen(grader.get("focus"), metric, ("files", "trace"))], Outcome.SIMILAR, _JUDGED
             case "file_exists":
                 wanted = "any" if grader.get("exists", True) else "never"
                 note = "a file that is changed counts, too"
-                return [{"changed": {wanted: [str(grader.get("path"))]}}], Outcome.SIMILAR, note
+                return [{"changed": {wanted: [_text(grader, "path")]}}], Outcome.SIMILAR, note
             case "tool_used":
                 return _called(grader), Outcome.SIMILAR if grader.get("input_match") else Outcome.METRIC, ""
             case _:
@@ -281,6 +283,14 @@ class _Builder:
         return None
 
 
+def _text(grader: Mapping[str, Any], key: str) -> str:
+    """Return what a grader looks for; without it, the opposite of the grader would always pass."""
+    text = str(grader.get(key) or "")
+    if not text.strip():
+        raise UnfitError(f"it has no {key}; write a check")
+    return text
+
+
 def _pattern(pattern: Any, flags: str = "") -> str:
     """Return a pattern of JavaScript for this program's metrics."""
     if set(flags) - set("gi"):
@@ -308,7 +318,7 @@ def _seen(focus: Any, metric: dict[str, Any], allowed: Sequence[str]) -> dict[st
 
 
 def _called(grader: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tool, least, most = str(grader.get("tool")), grader.get("min", 1), grader.get("max")
+    tool, least, most = _text(grader, "tool"), grader.get("min", 1), grader.get("max")
     if least not in (0, 1) or (least == 0 and most is None):
         raise UnfitError("its least number of calls is not checked; write a code grader")
     if not (pattern := grader.get("input_match")):

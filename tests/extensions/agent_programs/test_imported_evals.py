@@ -43,6 +43,9 @@ UNFIT: dict[str, dict[str, Any]] = {
     "for all arguments together": {"type": "tool_used", "tool": "Write", "input_match": "x"},
     "calls that match a pattern are not counted": BASH | {"input_match": "x", "max": 1},
     "the kind new is not known": {"type": "new"},
+    "it has no path": {"type": "file_exists", "exists": False},
+    "it has no pattern": {"type": "regex", "match": "not_contains"},
+    "it has no tool": {"type": "tool_used", "min": 0, "max": 0},
     "it looks at mock_calls": {"type": "llm", "criteria": "x", "focus": "mock_calls"},
 }
 
@@ -153,3 +156,5 @@ def test_cases_of_a_skill_become_judged_cases_in_its_repository(project: Project
         refused = project.run("import", "evals", "alone/evals/evals.json", "-o", "none")
         assert (refused.code, told in refused.stderr) == (2, True), refused.stderr
     assert "has no case" in project.run("import", "evals", "alone", "-o", "none").stderr
+    project.write("alone/one/case.yaml", "graders: 5\nexecution: {prompt: Hi}\n")
+    assert "graders is not a list" in project.run("import", "evals", "alone", "-o", "none").stderr

@@ -50,6 +50,7 @@ UNFIT = {
     "Task([Sample(input='a', target='b', choices=['c'])], scorer=match())": ("choices", "no such field"),
     "Task([Sample(input=company.text(), target='b')], scorer=match())": ("input", "not one message"),
     "Task([Sample(input='a')], scorer=match())": ("match", "no target"),
+    "Task([Sample(input='a', target='...')], scorer=match())": ("match", "every answer passes"),
     "1 / 0": ("dataset", "ZeroDivisionError"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -151,6 +152,8 @@ class _Builder:
             location, outcome = given.get("location", "end"), Outcome.GRADER
             if location not in ("begin", "end", "any", "exact"):
                 raise UnfitError("its location is known only at run time")
+            if not all(text.strip(string.whitespace + string.punctuation) for text in targets):
+                raise UnfitError("it ignores punctuation, and a target is nothing else, so that every answer passes")
             options = {"location": location, "ignore_case": folded}
             check = Check(f"line_{place.line}_match", f"{place}: match", "matches_target", list(targets), options)
             becomes = self.parts.add_check(case, check, {})
