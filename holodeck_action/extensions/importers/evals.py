@@ -284,7 +284,7 @@ class _Builder:
 
 
 def _text(grader: Mapping[str, Any], key: str) -> str:
-    """Return what a grader looks for; without it, the opposite of the grader would always pass."""
+    """Return the text that a grader looks for; without it, the opposite of the grader would always pass."""
     text = str(grader.get(key) or "")
     if not text.strip():
         raise UnfitError(f"it has no {key}; write a check")
