@@ -42,7 +42,7 @@ class RequestSender(Protocol):
     learned: Learned
 
     async def answer(self, account: Account, request: HttpRequest) -> Answer:
-        """Return the answer to a request, whatever its status.
+        """Return the answer to a request, whatever its status, and add the call to the meter of its context.
 
         Raises:
             WireError: there is no answer.

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.llm.calls import CALL, Account, CallContext, HttpRequest, WireError
+from holodeck_action.llm.calls import CALL, Account, CallContext, CallRecord, HttpRequest, Tokens, WireError
 from holodeck_action.llm.calls import Answer as ModelAnswer
 from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.learned import Learned
@@ -400,6 +400,7 @@ class Watching(PlainClients):
     async def answer(self, account: Account, request: HttpRequest) -> ModelAnswer:
         self.seen.append(CALL.get())
         answered = await super().answer(account, request)
+        CALL.get().meter.add(CallRecord(account.provider, "m", answered.status, False, Tokens(), 0.0, 1, None))
         kind = dict(answered.headers).get("content-type", "")
         return replace(answered, payload=parse(kind, answered.body))
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.agent_programs.settings import AgentTarget
 from holodeck_action.extensions.agent_programs.trajectory import Call, Tokens, Trajectory
+from holodeck_action.record.record import Step
 from holodeck_action.targets.protocol import PartialTurn, Reply
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import Foreign, Redact
@@ -51,7 +52,7 @@ def reply_of(
         case how:
             reason = Foreign.of_text(f"{target.agent} {trajectory.ended.reason}").short_line(redact)
             mapping["error"] = {"message": reason, "kind": how}
-    return reply_from_mapping(mapping, max_bytes=max_bytes)
+    return replace(reply_from_mapping(mapping, max_bytes=max_bytes), steps=_steps(trajectory))
 
 
 def _with_short_results(trajectory: Trajectory, most_bytes: int, redact: Redact) -> Trajectory:
@@ -73,7 +74,13 @@ def partial_of(
     """Return the known calls, tokens and changes (see `workspace.changes`) of a turn that was stopped."""
     reply = reply_from_mapping({"response": "", **_facts(trajectory, workspace, target)}, max_bytes=10**9)
     about = {"agent": _about(trajectory, target, "stopped", confined), "workspace": changes}
-    return PartialTurn(reply.tool_invocations, reply.usage, about)
+    return PartialTurn(reply.tool_invocations, reply.usage, about, _steps(trajectory))
+
+
+def _steps(trajectory: Trajectory) -> tuple[Step, ...]:
+    """Return the calls with a known time in order, with milliseconds since the first of them."""
+    started = sorted((call.start_ms, at) for at, call in enumerate(trajectory.calls or ()) if call.start_ms is not None)
+    return tuple(Step(at, start_ms=round(start_ms - started[0][0], 1)) for start_ms, at in started)
 
 
 def _about(trajectory: Trajectory, target: AgentTarget, ended: str, confined: str) -> dict[str, Any]:
@@ -113,7 +120,14 @@ def _invocation(call: Call, workspace: Path) -> dict[str, Any]:
     result: Any = None if call.result is None else _relative(call.result, workspace)
     if call.exit_code is not None:
         result = {"output": result or "", "exit_code": call.exit_code}
-    return {"name": call.name or "unknown", "args": args, "result": result, "error": call.error}
+    took_ms = None if call.start_ms is None or call.end_ms is None else max(0.0, round(call.end_ms - call.start_ms, 1))
+    return {
+        "name": call.name or "unknown",
+        "args": args,
+        "result": result,
+        "error": call.error,
+        "duration_ms": took_ms,
+    }
 
 
 def _relative(value: Any, workspace: Path) -> Any:

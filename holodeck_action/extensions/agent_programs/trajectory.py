@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -65,6 +66,8 @@ class Call(Struct, frozen=True):
         result: text of the result; None if the stream does not report it.
         error: why the call failed; None if it did not, or if the stream does not report it.
         exit_code: exit code of a command; None if the stream does not report it.
+        start_ms: when it was requested, in milliseconds since 1970; None if the stream does not report it.
+        end_ms: when it had its result, likewise.
     """
 
     name: str
@@ -72,6 +75,8 @@ class Call(Struct, frozen=True):
     result: str | None = None
     error: str | None = None
     exit_code: int | None = None
+    start_ms: float | None = None
+    end_ms: float | None = None
 
 
 class Tokens(Struct, frozen=True):
@@ -182,6 +187,20 @@ def count_at(event: Any, *path: str) -> int:
     """Return the count at a path of keys; 0 if there is none."""
     found = value_at(event, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else 0
+
+
+_LATEST_MS = 2**53
+
+
+def moment_at(event: Any, *path: str) -> float | None:
+    """Return the time at a path of keys in milliseconds since 1970, from these or ISO 8601; None if there is none."""
+    found = value_at(event, *path)
+    if isinstance(found, str):
+        try:
+            return 1000 * datetime.fromisoformat(found).timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
+    return float(count) if 0 < (count := count_at(event, *path)) < _LATEST_MS else None
 
 
 def items_at(event: Any, *path: str) -> Iterable[Mapping[str, Any]]:

@@ -50,6 +50,8 @@ WORDS = {
 
 def install(project: Project, *programs: str) -> dict[str, str]:
     """Put players of recorded streams on the PATH; returns the environment."""
+    # opencode is said not to work without this program.
+    project.write("bin/rg", "#!/bin/sh\n").chmod(0o755)
     for program in programs:
         file = project.write(
             f"bin/{program}",
@@ -58,6 +60,10 @@ def install(project: Project, *programs: str) -> dict[str, str]:
         )
         file.chmod(0o755)
     return {"PATH": f"{project.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
+TIMED = {"claude", "copilot", "gemini", "opencode"}
+"""The programs whose stored streams have the times of calls."""
 
 
 def run(project: Project, program: str, *scenarios: str, **target: Any) -> tuple[int, Record, str]:
@@ -127,6 +133,10 @@ def test_a_turn_has_its_calls_tokens_and_changed_files(project: Project, program
     # The stream of one program has no exit codes.
     output = {"output": calls[1].result, "exit_code": 0} if program == "gemini" else dict(calls[1].result)
     assert "ok-42" in output["output"]
+    steps = turn.timing.steps if turn.timing else ()
+    assert [step.tool for step in steps] == ([0, 1] if program in TIMED else [])
+    assert steps == () or (steps[0].start_ms, steps[1].start_ms) > (0.0, calls[0].duration_ms or 0.0)
+    assert {call.duration_ms is None for call in calls} == {program not in TIMED}
     assert output["exit_code"] == 0
     assert turn.usage is not None
     assert turn.metadata is not None

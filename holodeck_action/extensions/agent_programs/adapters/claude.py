@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
+from msgspec.structs import replace
+
 from holodeck_action.extensions.agent_programs.adapters.adapter import Adapter
 from holodeck_action.extensions.agent_programs.trajectory import (
     NO_END,
@@ -20,6 +22,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     joined_text,
     last_of,
     mapping_at,
+    moment_at,
     of_type,
     sum_tokens,
     text_at,
@@ -96,17 +99,21 @@ class Claude(Adapter):
 
     def calls(self, events: Sequence[Event]) -> Iterator[Call]:
         """Yield the calls of a stream; one without a result has none."""
-        parts = [part for event in of_type(events, "user") for part in items_at(event, "message", "content")]
-        results = {text_at(part, "tool_use_id"): part for part in of_type(parts, "tool_result")}
+        results = {
+            text_at(part, "tool_use_id"): (part, event)
+            for event in of_type(events, "user")
+            for part in of_type(items_at(event, "message", "content"), "tool_result")
+        }
         for event in of_type(events, "assistant"):
             for part in of_type(items_at(event, "message", "content"), "tool_use"):
                 name, args = text_at(part, "name") or "", mapping_at(part, "input")
-                answer = results.get(text_at(part, "id"))
+                answer, end = results.get(text_at(part, "id"), (None, None))
                 if answer is None:
-                    yield Call(name, args)
+                    call = Call(name, args)
                 else:
                     text = joined_text(answer.get("content"))
-                    yield self.call(name, args, text, failed=answer.get("is_error") is True)
+                    call = self.call(name, args, text, failed=answer.get("is_error") is True)
+                yield replace(call, start_ms=moment_at(event, "timestamp"), end_ms=moment_at(end, "timestamp"))
 
     def ended(self, events: Sequence[Event], last: Event) -> Ended:
         """Return how a turn ended, by the last event of its stream."""

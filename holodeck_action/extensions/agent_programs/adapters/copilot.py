@@ -19,6 +19,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     items_at,
     last_of,
     mapping_at,
+    moment_at,
     of_type,
     sum_tokens,
     text_at,
@@ -113,15 +114,17 @@ def _ended(events: Sequence[Event], said: Sequence[Event], used: Sequence[Event]
 
 
 def _calls(events: Sequence[Event]) -> Iterator[Call]:
-    ends = [mapping_at(event, "data") for event in of_type(events, "tool.execution_complete")]
-    answers = {text_at(data, "toolCallId"): data for data in ends}
-    for data in (mapping_at(event, "data") for event in of_type(events, "tool.execution_start")):
+    ends = {text_at(event, "data", "toolCallId"): event for event in of_type(events, "tool.execution_complete")}
+    for event in of_type(events, "tool.execution_start"):
+        data = mapping_at(event, "data")
         name, args = text_at(data, "toolName") or "", mapping_at(data, "arguments")
-        answer = answers.get(text_at(data, "toolCallId"))
-        if answer is None:
-            yield Call(name, args)
+        end, start_ms = ends.get(text_at(data, "toolCallId")), moment_at(event, "timestamp")
+        if end is None:
+            yield Call(name, args, start_ms=start_ms)
             continue
+        answer = mapping_at(end, "data")
         error = None if answer.get("success") is True else first_line(text_at(answer, "error", "message") or "failed")
         code = value_at(answer, "shellExecution", "exitCode")
         exit_code = code if isinstance(code, int) else None
-        yield Call(name, args, text_at(answer, "result", "content"), error, exit_code)
+        result, end_ms = text_at(answer, "result", "content"), moment_at(end, "timestamp")
+        yield Call(name, args, result, error, exit_code, start_ms, end_ms)

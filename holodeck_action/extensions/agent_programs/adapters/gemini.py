@@ -18,6 +18,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     first_line,
     last_of,
     mapping_at,
+    moment_at,
     of_type,
     sum_tokens,
     text_at,
@@ -115,4 +116,6 @@ def _calls(events: Sequence[Event]) -> Iterator[Call]:
             mapping_at(event, "parameters"),
             text_at(end, "output"),
             None if error is None else first_line(error),
+            start_ms=moment_at(event, "timestamp"),
+            end_ms=moment_at(end, "timestamp"),
         )

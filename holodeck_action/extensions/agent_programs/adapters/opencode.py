@@ -21,6 +21,7 @@ from holodeck_action.extensions.agent_programs.trajectory import (
     joined_text,
     last_of,
     mapping_at,
+    moment_at,
     of_type,
     sum_tokens,
     text_at,
@@ -102,4 +103,6 @@ def _calls(events: Sequence[Event]) -> Iterator[Call]:
             text_at(part, "state", "output") or error,
             None if error is None else first_line(error),
             code if isinstance(code, int) else None,
+            moment_at(part, "state", "time", "start"),
+            moment_at(part, "state", "time", "end"),
         )
