@@ -45,6 +45,7 @@ def read_evidence(
     problems: list[str] = []
     found: list[StoredResults] = []
     unknown: list[GivenPath] = []
+    seen: set[Path] = set()
     marks = dict(map(read_pass_mark, options.get("pass_at", ())))
     bare = bool(options.get("without_plugin"))
     for path in paths:
@@ -52,6 +53,10 @@ def read_evidence(
         if not names:
             problems.append(f"{path}: no such file; give the results files, or a glob of them")
         for name in names:
+            # A file that two globs match is no second trial.
+            if name.real in seen:
+                continue
+            seen.add(name.real)
             try:
                 read = None if is_own(name) else read_results(name, marks, without_plugin=bare)
             except FormatError as error:

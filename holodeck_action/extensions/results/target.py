@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from holodeck_action.extensions.results.evidence import format_names, read_evidence
 from holodeck_action.extensions.results.options import TARGET
-from holodeck_action.extensions.results.stored import StoredCase, StoredTrial, joined_cases
+from holodeck_action.extensions.results.stored import StoredCase, StoredResults, StoredTrial, joined_cases
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.suite.identity import canonical_json
@@ -53,7 +53,11 @@ class ResultsTarget:
         problems = [*found.problems, *(f"{name}: {clause}" for name in found.unknown)]
         if problems:
             raise TargetError("; ".join(problems))
-        self._cases = joined_cases(found.files)
+        by_target: dict[str, list[StoredResults]] = {}
+        for file in found.files:
+            by_target.setdefault(file.target, []).append(file)
+        # Answers of two agents are no trials of one.
+        self._cases = [case for files in by_target.values() for case in joined_cases(files)]
         programs = ", ".join(dict.fromkeys(file.program for file in found.files))
         stopped = [file.stopped for file in found.files if file.stopped]
         notices = [notice for file in found.files for notice in file.notices]

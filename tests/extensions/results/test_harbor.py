@@ -37,6 +37,9 @@ def test_rewards_need_a_mark_and_an_agent_that_ran_out_of_time_is_an_error(shelf
     assert (len(hello.trials), turn.response, turn.usage) == (2, "It is there.", Usage(250, 15, 0.03))
     assert [(call.name, call.result) for call in turn.tool_invocations or ()] == [("Write", "done")]
     shutil.rmtree(shelf.project.folder / "jobs" / "hello__2")
+    # A file that is named twice is no second trial.
+    assert shelf.gate(RESULTS, "jobs/hello__1/result.json", "--cases", "5").code == 3
+    assert {len(case.trials) for case in read_record(shelf.project.folder / "out").cases if case.trials} == {1}
     for name in ("sum__3", "late__4", "unverified__5", "two__6"):
         shutil.rmtree(shelf.project.folder / "jobs" / name)
     assert shelf.gate(RESULTS, "--cases", "1", "--pass-at", "1").code == 0
@@ -69,6 +72,9 @@ def test_a_trajectory_has_an_answer_and_no_verdict(shelf: Shelf) -> None:
         shelf.project.run("run", "--target", "results:jobs/hello__*/result.json", "--repeat", "2", "-o", "out").code
         == 1
     )
+    _change(shelf, "hello__2/result.json", agent_info={"name": "another"})
+    mixed = shelf.project.run("run", "--target", "results:jobs/hello__*/result.json", "-o", "out")
+    assert (mixed.code, "give those of one agent" in mixed.stdout) == (3, True), mixed.stdout
     steps = json.loads((shelf.project.folder / file).read_text(encoding="utf-8"))["steps"]
     copied = [{**step, "is_copied_context": step["source"] == "agent"} for step in steps]
     for changes in ({"steps": steps[:2]}, {"continued_trajectory_ref": "more.json"}, {"steps": copied}):
