@@ -32,7 +32,7 @@ POINTS = ((1, 1), (1, 4), (4, 1), (4, 4))
 CASES = 2_000
 """Number of cases, large enough for the cost of a case to exceed the noise of the start."""
 SIZES = (4_000, 12_000)
-"""Numbers of cases of two suites, both with more results than a run keeps in memory."""
+"""Numbers of cases of two suites, large enough for the memory of a case to exceed that of the start."""
 _TIMES = 3
 _LIVE, _JUDGED = 2_000, 1_000
 _WORDS = TEXT.split()
