@@ -61,6 +61,9 @@ class ResultsTarget:
         programs = ", ".join(dict.fromkeys(file.program for file in found.files))
         stopped = [file.stopped for file in found.files if file.stopped]
         notices = [notice for file in found.files for notice in file.notices]
+        most = max((len(case.trials) for case in self._cases), default=0)
+        if most > 1:
+            notices.append(f"the results have up to {most} trials of a case; without --repeat, its first ones decide")
         self.notices = (f"the answers are those of results of {programs}; no agent is asked", *stopped, *notices)
         digest = hashlib.sha256(canonical_json(to_plain(self._cases))).hexdigest()
         self.target = ConversationsTarget(path=path, name=TARGET, digest=digest, transcript=self._open_transcript)

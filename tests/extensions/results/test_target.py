@@ -65,6 +65,7 @@ def test_stored_answers_are_judged_by_the_suite_and_what_they_lack_is_an_error(s
     assert "1 case got better" in compared.stdout, compared.stdout
     step = Workflow(hub, shelf.project).job(inputs={"target": "results:every.json", "args": "--accept-stored"})
     assert (step.code, step.outputs["verdict"]) == (3, "incomplete"), step.text
+    assert "have up to 2 trials of a case; without --repeat, its first ones decide" in ended.stdout
     # A case with more trials than the results has no answer to the others.
     shelf.project.suite(CASES[:1])
     assert [_run(shelf, "every.json", "--repeat", number).code for number in ("2", "3")] == [0, 3]
