@@ -219,7 +219,7 @@ class Redactor:
         if kind is dict or isinstance(value, Mapping):
             return self._clean_mapping(value)
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-            # A lazy sequence would create its items again, with their secrets.
+            # Any other sequence, whose items may hold secrets, too.
             return tuple(map(self._clean_item, value))
         return self._clean_fields(value)
 
