@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from threading import Lock
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
@@ -76,6 +77,10 @@ _WORDS: Mapping[type[inspect.Type], str] = {
 }
 
 
+_CONVERTING = Lock()
+"""Two threads that are the first to convert to a type break off the process."""
+
+
 def convert_entries(entries: Mapping[str, Any], kind: type[T]) -> T:
     """Return the value of a type with the given entries, which are plain JSON values with known keys.
 
@@ -83,7 +88,8 @@ def convert_entries(entries: Mapping[str, Any], kind: type[T]) -> T:
         AgentError: `bad_reply` with the path of the invalid part.
     """
     try:
-        return msgspec.convert(entries, kind)
+        with _CONVERTING:
+            return msgspec.convert(entries, kind)
     except ValidationError as error:
         raise _explain(str(error), entries, inspect.type_info(kind)) from None
 

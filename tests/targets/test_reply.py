@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -305,3 +307,32 @@ def test_any_json_value_is_a_reply_that_utf8_can_hold_or_a_bad_reply(value: obje
         except AgentError as error:
             code = error.code
         assert code in (None, "bad_reply")
+
+
+@pytest.mark.full
+def test_two_threads_may_be_the_first_to_read_a_type() -> None:
+    """msgspec shows a type to other threads before it knows all of its fields."""
+    code = """
+import threading
+from msgspec import Struct
+from holodeck_action.targets.shapes import convert_entries
+
+second = threading.Thread(target=lambda: convert_entries({"text": "b"}, Entries))
+
+def text_type():
+    if second.ident is None:
+        second.start()
+        second.join(0.2)
+    return str
+
+class Inner(Struct):
+    text: "text_type()"
+
+class Entries(Struct):
+    inner: Inner | None = None
+    text: str = ""
+
+convert_entries({"text": "a"}, Entries)
+second.join()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -115,6 +115,7 @@ def test_no_part_of_a_stream_is_a_completed_turn(tmp_path: Path, program: str) -
         ("gemini", "_token_count", "_count", "infrastructure"),
         ("gemini", '"stop"', '"stop", "length"', "cut_off"),
         ("gemini", '"role": "main"', '"role": "utility"', "infrastructure"),
+        ("gemini", '"event.timestamp": "2026', '"event.timestamp": "2025', "infrastructure"),
         ("opencode", '"reason": "stop"', '"reason": "unknown"', "infrastructure"),
         ("pi", '"stopReason": "stop"', '"stopReason": "aborted"', "infrastructure"),
         ("qwen", '"is_error": false', '"is_error": true', "infrastructure"),

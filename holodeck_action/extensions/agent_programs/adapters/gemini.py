@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,6 +75,9 @@ class Gemini(Adapter):
         reports = [mapping_at(event, "attributes") for event in events]
         used = [report for report in reports if report.get("event.name") == _RESPONSE]
         started: Event = next(iter(of_type(events, "init")), {})
+        began_ms = moment_at(started, "timestamp") or inf
+        # The file has the reports of earlier turns, too.
+        new = [report for report in used if (moment_at(report, "event.timestamp") or 0) >= began_ms]
         text = ""
         for event in events:
             if event.get("type") == "message" and event.get("role") == "assistant":
@@ -82,7 +86,7 @@ class Gemini(Adapter):
                 text = ""
         return Trajectory(
             text=text,
-            ended=_ended(events, [report for report in used if report.get("role") == "main"], text),
+            ended=_ended(events, [report for report in new if report.get("role") == "main"], text),
             calls=tuple(_calls(events)),
             session=text_at(started, "session_id"),
             model=text_at(started, "model"),
