@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -36,7 +37,7 @@ def interface() -> dict[str, Any]:
         "inputs": {name: declared.get("default") for name, declared in action["inputs"].items()},
         "outputs": sorted(action["outputs"]),
         "commands": {name: _options(command) for name, command in commands},
-        "documents": {name: sorted(set(_keys(_schema(name)))) for name in _documents()},
+        "documents": {name: sorted(set(_paths(_schema(name)))) for name in _documents()},
         "python": {name: _parameters(getattr(holodeck_action, name)) for name in vars(holodeck_action)["__all__"]},
         "metrics": sorted(name for name in dir(holodeck_action.metrics) if name[0].isupper()),
         "seam": {name: _parameters(each) for name, each in vars(manifest).items() if _is_own(each)},
@@ -56,6 +57,15 @@ def _schema(name: str) -> Any:
     stdout = StringIO()
     assert main(["schema", name], {}, ROOT, StringIO(), stdout, StringIO()) == 0
     return json.loads(stdout.getvalue())
+
+
+def _paths(schema: Any) -> Iterator[str]:
+    """Yield the keys of a schema and of its definitions, and also those of properties that are a definition."""
+    yield from _keys(schema)
+    objects = (each.get("properties", {}) for each in (schema, *schema.get("anyOf", ())))
+    for key, part in (entry for properties in objects for entry in properties.items()):
+        for name in re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(part)):
+            yield from _keys(schema["$defs"][name], f".{key}")
 
 
 def _keys(schema: Any, at: str = "") -> Iterator[str]:

@@ -105,10 +105,11 @@ def schema_of(kind: type[Struct]) -> Schema:
 @cache
 def listed_fields(kind: type[Struct], name: str) -> Mapping[str, bool]:
     """Return the entries of the objects in the list `name` of a type, and whether each is required; empty if `name` is
-    not a list of objects.
+    not a list of objects, or if these keep other entries.
     """
     lists = [each for each in _options(_field(inspect.type_info(kind), name)) if isinstance(each, inspect.ListType)]
-    return {field.name: field.required for each in lists for field in _fields(each.item_type)}
+    closed = [each.item_type for each in lists if isinstance(each.item_type, inspect.StructType)]
+    return {field.name: field.required for each in closed for field in each.fields}
 
 
 def without_unknown(value: object, kind: type[Struct]) -> object:

@@ -37,6 +37,7 @@ READERS = {
     "decide/simulated_users.py": "of the calls of a user's model, which says what it used",
     "extensions/preference/judging.py": "keeps what an evaluation took",
     "extensions/simulation/users.py": "of the calls of a user's model",
+    "extensions/results/target.py": "writes a stored trial as a reply, without what is unknown",
     "extensions/traces/target.py": "writes the transcript of a trace, without what is unknown",
     "run/conversations.py": "of cases in files",
     "decide/consumption.py": "sums up, and counts what is unknown apart",
