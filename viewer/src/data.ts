@@ -146,8 +146,8 @@ export interface ToolCall {
   error: string | null;
 }
 
-/** A call of the tool at a place of `tool_invocations`, or of a model; `start_ms` is from the start of the turn. What else is unknown is absent. */
-export interface Step { tool?: number; model?: string; start_ms: number | null; duration_ms?: number }
+/** A call of the tool at a place of `tool_invocations`, or of a model; `start_ms` is from the start of the turn. What is unknown is absent, or null. */
+export interface Step { tool?: number; model?: string; start_ms?: number | null; duration_ms?: number }
 
 /** An expected tool call: `matched` is null where nobody knows. */
 export interface ToolAssertion { expected: string; matched: boolean | null; matched_call_index: number; reason: string | null }
